@@ -16,6 +16,7 @@ import statistics
 import sys
 
 from harness import MPIRUN, ROOT, fail, machine, run
+from namespaces import Cluster
 from ranks import start_ranks
 
 
@@ -25,10 +26,21 @@ def first(command):
     return ["chrt", "-f", "20", *command] if allowed else list(command)
 
 
+def rate_of_hosts(backend):
+    """Bits a second of a link of the shaped hosts `hosts 1000`; None of others."""
+    name, _, rate = backend.partition(" ")
+    return float(rate) * 1e6 if name == "hosts" else None
+
+
 def run_ranks(backend, ranks, command):
     """A command with precedence: of threads `local`, or one for each rank, over
-    `mpi` or `tcp`."""
-    if backend == "local":
+    `mpi` or `tcp`; or over MPI on a host each, whose links have 1000 Mbit/s on
+    `hosts 1000`. Hosts wait for each other on shared cores, without precedence."""
+    if rate_of_hosts(backend):
+        with Cluster(ranks) as cluster:
+            cluster.shape(rate_of_hosts(backend))
+            cluster.mpirun(command, {"OMPI_MCA_mpi_yield_when_idle": 1})
+    elif backend == "local":
         run(first(command))
     elif backend == "mpi":
         run(first([*MPIRUN, "-n", ranks, *command]))
@@ -46,11 +58,23 @@ def measure_machine(tools, folder, jobs):
     bench = [tools.path("run"), "bench", "--profile", profile]
     for flags in ([], ["--threads-per-rank", 2], ["--ranks", 2]):
         run(first([*bench, "--gemm", "--rounds", 1, *flags]))
+    hosts = []
     for backend, ranks in sorted(jobs):
         if ranks > 1:
             threads = ["--ranks", ranks] if backend == "local" else []
-            run_ranks(backend, ranks, [*bench, "--comm", "--max-bytes", 1 << 22, *threads])
-    return json.loads(profile.read_text())
+            comm = ["--comm", "--max-bytes", 1 << 22, *threads]
+            if not rate_of_hosts(backend):
+                run_ranks(backend, ranks, [*bench, *comm])
+                continue
+            # Other entries of MPI are of one host.
+            own = folder / "hosts.json"
+            own.unlink(missing_ok=True)
+            run_ranks(backend, ranks, [*bench[:-1], own, *comm])
+            hosts += [{**entry, "backend": backend}
+                      for entry in json.loads(own.read_text())["comm"]]
+    found = json.loads(profile.read_text())
+    found["comm"] = found.get("comm", []) + hosts
+    return found
 
 
 def median_of(values):

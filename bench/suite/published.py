@@ -164,15 +164,12 @@ def turing(flops, card, startup):
     }
 
 
-def frontera(card, startup):
-    return {
-        "version": 1,
-        "nodes": {"devices": 4, "nics": 1},
-        "device_link": {"bytes_per_s": PCIE, "latency_s": startup},
-        "nic": {"bytes_per_s": card, "latency_s": startup},
-        # Each device on a port of its own, the card on another.
-        "pcie": {"devices": 1, "bytes_per_s": PCIE, "nics": "root"},
-    }
+def frontera(known, card, startup):
+    """The known cluster with what is fitted."""
+    return {**known, "device_link": {**known["device_link"], "latency_s": startup},
+            "nic": {"bytes_per_s": card, "latency_s": startup},
+            # Each device on a port of its own, the card on another.
+            "pcie": {"devices": 1, "bytes_per_s": PCIE, "nics": "root"}}
 
 
 class TwoDimensions:
@@ -181,6 +178,8 @@ class TwoDimensions:
     def __init__(self, simulator):
         self.simulator = simulator
         self.plans = {}
+        self.known = json.loads(run(
+            [simulator.tools.path("simulate"), "--print-cluster", "frontera-rtx"]))
 
     def program(self, ranks, batch):
         hidden, heads, *_ = OPTIMUS[ranks]
@@ -209,7 +208,7 @@ class TwoDimensions:
         ends, or as the gradient is compiled."""
         flops, card, startup = numbers
         flags = ["--machine-profile", self.simulator.write(turing(*numbers)),
-                 "--cluster", self.simulator.write(frontera(card, startup))]
+                 "--cluster", self.simulator.write(frontera(self.known, card, startup))]
         if dimensions == 2:
             flags += ["--placement", "row:2,col:2"]
 

@@ -131,12 +131,16 @@ class Sitting:
 
     def measure(self, name):
         """The fastest of some steps, in milliseconds."""
+        return self.measure_with(name, run_ranks)
+
+    def measure_with(self, name, start, *flags):
+        """The same with ranks that `start` starts, as run_ranks() does."""
         case, log = self.cases[name], self.folder / "steps.json"
         log.unlink(missing_ok=True)
-        run_ranks(case.backend, case.ranks, [
+        start(case.backend, case.ranks, [
             self.tools.path("run"), "train", self.library(name), "--data", self.data,
             "--steps", self.steps + 2, "--microbatches", case.microbatches,
-            "--threads-per-rank", case.threads, "--log-json", log])
+            "--threads-per-rank", case.threads, "--log-json", log, *flags])
         return min(line["ms"] for line in read_log(log)[2:])
 
     def measure_rounds(self, count):
@@ -161,34 +165,56 @@ class Sitting:
              profile, "--microbatches", case.microbatches, *flags, "--json", "-"]))
 
 
-def main(options, tools, folder):
+def choose(cases, only):
     if shutil.which("chrt") is None:
         print("without chrt: other programs count, too")
-    cases = {name: case for name, case in CASES.items() if options.only in name}
-    if not cases:
-        fail(f"no case's name contains {options.only!r}")
-    sitting = Sitting(tools, folder, options.steps, cases)
-    sitting.measure_rounds(options.rounds)
-    rows, errors, widths, inside = [], [], [], 0
+    chosen = {name: case for name, case in cases.items() if only in name}
+    if not chosen:
+        fail(f"no case's name contains {only!r}")
+    return chosen
+
+
+class Comparison(typing.NamedTuple):
+    """Errors in percent and milliseconds by the names of cases."""
+    errors: dict
+    simulated: dict
+    measured: dict
+    text: str
+
+    def mistakes(self, median, most):
+        sizes = [abs(error) for error in self.errors.values()]
+        middle, largest = statistics.median(sizes), max(sizes)
+        if middle <= median and largest <= most:
+            return []
+        return [f"expected a median error of {median:g} % and none above {most:g} %, "
+                f"found {middle:.1f} % and {largest:.1f} %"]
+
+
+def compare(sitting):
+    rows, widths, inside = [], [], 0
+    errors, milliseconds, real = {}, {}, {}
     for name, case in sitting.cases.items():
         measured = statistics.median(sitting.rounds.programs[name])
         answer = sitting.simulate(name, "--interval")
         simulated, interval = answer["step_ms"], answer["interval"]
         low, high = interval["low_ms"], interval["high_ms"]
-        errors.append(100 * (simulated / measured - 1))
+        milliseconds[name], real[name] = simulated, measured
+        errors[name] = 100 * (simulated / measured - 1)
         widths.append(100 * (high - low) / 2 / simulated)
         inside += low <= measured <= high
         rows.append([name, case.ranks, f"{simulated:.1f}", f"{low:.1f} to {high:.1f}",
-                     f"{measured:.1f}", f"{errors[-1]:+.1f} %"])
-    sizes = [abs(error) for error in errors]
-    middle, most = statistics.median(sizes), max(sizes)
-    text = (f"{sitting.rounds.describe()}; median error {middle:.1f} %, largest "
-            f"{most:.1f} %; {inside} of {len(rows)} within their interval, of "
-            f"± {statistics.median(widths):.1f} % in the median\n\n"
+                     f"{measured:.1f}", f"{errors[name]:+.1f} %"])
+    sizes = [abs(error) for error in errors.values()]
+    text = (f"{sitting.rounds.describe()}; median error {statistics.median(sizes):.1f} %, "
+            f"largest {max(sizes):.1f} %; {inside} of {len(rows)} within their interval, "
+            f"of ± {statistics.median(widths):.1f} % in the median\n\n"
             + table(["program", "ranks", "simulated, ms", "90 %, ms", "measured, ms",
                      "error"], rows))
-    if middle <= options.median and most <= options.most:
-        return {"simulated": text}
-    return {"simulated": text}, [
-        f"expected a median error of {options.median:g} % and none above "
-        f"{options.most:g} %, found {middle:.1f} % and {most:.1f} %"]
+    return Comparison(errors, milliseconds, real, text)
+
+
+def main(options, tools, folder):
+    sitting = Sitting(tools, folder, options.steps, choose(CASES, options.only))
+    sitting.measure_rounds(options.rounds)
+    found = compare(sitting)
+    return {"simulated": found.text}, found.mistakes(options.median, options.most)

@@ -107,7 +107,8 @@ MachinePrices::MachinePrices(const MachineProfile &profile, int64_t numRanks,
   // If more were measured than there are cores for, they shared them then.
   sharedWhenMeasured =
       std::max(1.0, getShare(chosen, std::min(ranks, chosen.ranks)));
-  slowdown = std::max(1.0, getShare(chosen, ranks)) / sharedWhenMeasured;
+  threadsOfCore = getShare(chosen, ranks);
+  slowdown = std::max(1.0, threadsOfCore) / sharedWhenMeasured;
   const bool hasProcessors = std::any_of(
       profile.collectives.begin(), profile.collectives.end(),
       [&](const CollectiveProfile &entry) {

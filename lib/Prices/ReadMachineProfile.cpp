@@ -228,14 +228,19 @@ static void readGpu(const JsonCursor &gpu, std::optional<GpuProfile> &profile) {
     gpu["reserved_bytes"].fail("expected less than memory_bytes");
 }
 
-static void readHostLink(const JsonCursor &place,
-                         std::optional<HostLink> &link) {
+template <typename Link>
+static void readLink(const JsonCursor &place, std::optional<Link> &link) {
   if (!place)
     return;
   link.emplace();
   link->in = place["in_bytes_per_s"].positiveNumber();
   link->out = place["out_bytes_per_s"].positiveNumber();
   setNumber(link->alpha, place.find("alpha_s"));
+  if constexpr (std::is_same_v<Link, ScratchLink>) {
+    setNumber(link->inProcessorSeconds, place.find("in_processor_s_per_byte"));
+    setNumber(link->outProcessorSeconds,
+              place.find("out_processor_s_per_byte"));
+  }
 }
 
 /// GPUs talk over NCCL and processors over threads; a profile without either is
@@ -259,7 +264,8 @@ static void readProfile(const JsonCursor &root, MachineProfile &profile) {
   readList(root.find("comm"), profile.collectives);
   readTiers(root.find("links"), profile.tiers);
   readGpu(root.find("gpu"), profile.gpu);
-  readHostLink(root.find("host_link"), profile.hostLink);
+  readLink(root.find("host_link"), profile.hostLink);
+  readLink(root.find("scratch"), profile.scratch);
   if (const JsonCursor share = root.find("axes_share_link"))
     profile.axesShareLink = share.boolean();
   chooseBackend(profile);

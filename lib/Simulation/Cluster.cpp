@@ -42,7 +42,7 @@ std::vector<Protocol> getNcclProtocols(bool hasSwitch) {
 }
 
 /// Nodes of the devices that the nearest links of a profile join.
-static Cluster makeKnown(const std::string &name,
+static Cluster makeKnown(const std::string &name, const std::string &gpu,
                          const optimus_prices::MachineProfile &machine) {
   const optimus_prices::LinkTier &near = machine.tiers.front(),
                                  &far = machine.tiers.back();
@@ -51,18 +51,54 @@ static Cluster makeKnown(const std::string &name,
   cluster.devicesPerNode = cluster.nicsPerNode = near.ranks;
   cluster.deviceLink = {1 / near.beta, near.alpha};
   cluster.nic = {1 / far.beta, far.alpha};
-  cluster.protocols = getNcclProtocols(/*hasSwitch=*/name != "a100");
+  cluster.protocols = getNcclProtocols(/*hasSwitch=*/gpu != "a100");
   return cluster;
 }
 
+namespace {
+struct KnownCluster {
+  const char *name;
+  /// Of the profile of its nodes; null where a file describes them.
+  const char *gpu;
+};
+} // namespace
+
+/// Selene has nodes of eight A100 with as many cards of 200 Gb/s.
+static constexpr KnownCluster kClusters[] = {{"a100", "a100"},
+                                             {"h100", "h100"},
+                                             {"h200", "h200"},
+                                             {"selene", "a100"},
+                                             {"frontera-rtx", nullptr}};
+
+/// Four Quadro RTX 5000 on ports of their own, which reach 10 GB/s. The card
+/// has the rate that the published times of bench/results/published.md tell,
+/// since nobody states it.
+static constexpr const char *kFronteraRtx = R"({
+  "version": 1,
+  "nodes": {"devices": 4, "nics": 1},
+  "device_link": {"bytes_per_s": 1e10, "latency_s": 5e-6},
+  "nic": {"bytes_per_s": 5.1e9, "latency_s": 5e-6}})";
+
+std::vector<std::string> listKnownClusters() {
+  std::vector<std::string> names;
+  for (const KnownCluster &one : kClusters)
+    names.emplace_back(one.name);
+  return names;
+}
+
 StatusOr<Cluster> loadCluster(const std::string &nameOrPath) {
-  for (const char *gpu : {"a100", "h100", "h200"})
-    if (nameOrPath == gpu) {
-      OPTRT_ASSIGN_OR_RETURN(
-          optimus_prices::MachineProfile machine,
-          optimus_prices::loadMachineProfile(nameOrPath + "x8"));
-      return makeKnown(nameOrPath, machine);
-    }
+  std::string known;
+  for (const KnownCluster &one : kClusters) {
+    known += concat(known.empty() ? "" : ", ", one.name);
+    if (nameOrPath != one.name)
+      continue;
+    if (!one.gpu)
+      return parseCluster(kFronteraRtx, nameOrPath);
+    OPTRT_ASSIGN_OR_RETURN(
+        optimus_prices::MachineProfile machine,
+        optimus_prices::loadMachineProfile(concat(one.gpu, "x8")));
+    return makeKnown(nameOrPath, one.gpu, machine);
+  }
   constexpr size_t kMostBytes = size_t(1) << 20;
   StatusOr<std::string> text =
       optimus_support::readInput(nameOrPath, kMostBytes);
@@ -72,10 +108,9 @@ StatusOr<Cluster> loadCluster(const std::string &nameOrPath) {
   return invalidArgument(concat(
       "cluster '", nameOrPath, "': ",
       mayBeName
-          ? concat("no such file, and no cluster that is known; known are "
-                   "a100, h100 and h200",
-                   optimus_support::didYouMean(nameOrPath,
-                                               {"a100", "h100", "h200"}))
+          ? concat("no such file, and no cluster that is known; known are ",
+                   known,
+                   optimus_support::didYouMean(nameOrPath, listKnownClusters()))
           : text.status().message()));
 }
 

@@ -21,7 +21,7 @@ using optimus_support::StatusOr;
 namespace optimus_simulation {
 
 static StatusOr<double> parseFailureTime(std::string_view text) {
-  return parseTime(
+  return parseQuantity(
       text, {.units = {{"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}},
              .least = 1e-3,
              .most = 3.2e10,

@@ -35,9 +35,9 @@ private:
 Folding::Folding(const TimedProgram &program, const WhatIf &whatIf, bool fold,
                  Network *network)
     : isFolded(fold), network(network),
-      factors(program.getMesh().numRanks(), 1) {
-  for (const Straggler &one : whatIf.stragglers)
-    factors[one.rank] *= one.factor;
+      factors(program.getMesh().numRanks()) {
+  for (size_t rank = 0; rank != factors.size(); ++rank)
+    factors[rank] = whatIf.getFactor(int64_t(rank));
   for (const std::vector<uint32_t> &axes : program.getAxes())
     for (auto &list = lowest.emplace_back(); list.size() != factors.size();)
       list.push_back(static_cast<uint32_t>(

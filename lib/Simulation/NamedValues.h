@@ -25,16 +25,17 @@ namespace optimus_simulation {
 optimus_support::StatusOr<std::pair<std::string, std::string_view>>
 splitAssignment(std::string_view text, const std::string &form);
 
-/// Times that are taken: in units by name, in seconds, and in words.
-struct TimeRange {
+/// Times or sizes that are taken: in units by name, in seconds or bytes, and in
+/// words.
+struct QuantityRange {
   std::vector<std::pair<std::string_view, double>> units;
   double least, most;
   std::string expected;
 };
 
-/// "20us" in seconds.
-optimus_support::StatusOr<double> parseTime(std::string_view text,
-                                            const TimeRange &range);
+/// "20us" in seconds, "25MiB" in bytes.
+optimus_support::StatusOr<double> parseQuantity(std::string_view text,
+                                            const QuantityRange &range);
 
 /// The values of "NAME=VALUE,NAME=VALUE" in the order of `names`, each at most
 /// once; `kind` is what a value is called, `parse` makes a number of its text.

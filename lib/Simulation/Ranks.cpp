@@ -217,8 +217,10 @@ bool Ranks::computeInserted(uint32_t number, Rank &rank,
 }
 
 void Ranks::endInserted(Rank &rank, Picoseconds seconds) {
+  const Position at = rank.position;
   rank.hasInserted = true;
-  compute(rank, program.getInsertedPart(), seconds);
+  compute(rank, rank.functions[at.call]->commands[at.command].insertedPart,
+          seconds);
   keep(Deed::Insert, rank);
 }
 

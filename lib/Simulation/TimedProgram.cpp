@@ -14,6 +14,7 @@
 #include <cmath>
 #include <fnmatch.h>
 #include <set>
+#include <utility>
 
 using namespace optimus_support::program;
 using optimus_prices::CommandWork;
@@ -36,19 +37,35 @@ static uint32_t numberOf(std::vector<T> &list, const T &value) {
   return static_cast<uint32_t>(found - list.begin());
 }
 
+/// By what commands are priced.
+struct Pricing {
+  const MachineProfile &machine;
+  const MachinePrices &prices;
+  /// Without a change of the network.
+  const MachinePrices &unchanged;
+  const WhatIf &whatIf;
+  const optimus_prices::RunTimes *run;
+  double turns; ///< lanes that a thread has one behind the other
+};
+
 /// Prices the commands of one function.
 class FunctionTimer {
 public:
-  FunctionTimer(TimedProgram &program, const MachineProfile &machine,
-                const MachinePrices &prices, const WhatIf &whatIf, double turns,
-                int64_t rank, TimedFunction &result)
-      : program(program), machine(machine), prices(prices), whatIf(whatIf),
-        turns(turns), rank(rank), result(result), function(*result.source),
+  using Known = std::map<std::string, TimedProgram::Known>;
+
+  FunctionTimer(TimedProgram &program, const Pricing &pricing, int64_t rank,
+                TimedFunction &result, Known &known)
+      : program(program), machine(pricing.machine), prices(pricing.prices),
+        unchanged(pricing.unchanged), whatIf(pricing.whatIf), run(pricing.run),
+        turns(pricing.turns), rank(rank), result(result),
+        function(*result.source), known(known),
         reuse(program.target, function, prices.getRanksOfCore()) {}
 
-  void run() {
+  void time() {
     for (uint32_t number = 0; number != function.commands.size(); ++number)
       addCommand(number);
+    for (size_t i = 0; i != whatIf.buckets.size(); ++i)
+      fill(i);
     markGroups();
   }
 
@@ -59,6 +76,7 @@ private:
     TimedCommand &timed = result.commands.emplace_back();
     double seconds = 0;
     processors = 0;
+    change = 1;
     if (const WaitT *wait = command.action.AsWait()) {
       timed.kind = TimedCommand::Wait;
       timed.awaited = wait->command;
@@ -85,11 +103,45 @@ private:
       fused.reset();
     timed.scale = getScale(command);
     timed.inserted = getInserted(command);
+    if (timed.inserted > 0)
+      timed.insertedPart = numberOf(program.parts, std::string(kInserted));
+    if (const double stolen =
+            timed.kind == TimedCommand::Copy && !run ? getStolenSeconds(command)
+                                                     : 0;
+        stolen > 0) {
+      timed.inserted += toPicoseconds(stolen * turns);
+      timed.insertedPart = numberOf(program.parts, std::string(kCopying));
+    }
+    if (run && timed.kind != TimedCommand::Wait)
+      seconds = takeFromRun(command, seconds, timed);
     timed.seconds = toPicoseconds(seconds * turns * timed.scale);
     timed.processors = toPicoseconds(processors * timed.scale);
     for (uint32_t earlier : command.after)
       if (isCopyBetweenMemories(*function.commands[earlier]))
         result.afterCopies.push_back({number, earlier});
+  }
+
+  /// What the run says of a command with this price, or the price.
+  double takeFromRun(const CommandT &command, double price,
+                     TimedCommand &timed) {
+    const auto found = run->find(
+        optimus_prices::getKey(program.target, *result.table, function,
+                               command));
+    if (!found)
+      return price;
+    timed.hasRun = true;
+    const bool isBusy = timed.kind == TimedCommand::Compute;
+    const double seconds = isBusy ? found->busy : found->seconds;
+    if (!isBusy && timed.kind != TimedCommand::Copy && found->busy > 0) {
+      timed.inserted += toPicoseconds(found->busy);
+      timed.insertedPart = numberOf(program.parts, std::string(kStarting));
+    }
+    if (change > 0) {
+      TimedProgram::Known &kind = known[program.getName(timed)];
+      kind.seconds += seconds;
+      kind.formula += price / change;
+    }
+    return seconds * change;
   }
 
   double describe(const CollectiveT &one, const CommandT &command,
@@ -127,7 +179,9 @@ private:
 
   double getSeconds(CollectiveKind kind, RankGroup group, double bytes) {
     processors = prices.getProcessorSeconds(kind, group, bytes);
-    return prices.getSeconds(kind, group, bytes);
+    const double seconds = prices.getSeconds(kind, group, bytes);
+    setChange(seconds, unchanged.getSeconds(kind, group, bytes));
+    return seconds;
   }
 
   void addExposure(const std::vector<uint32_t> &axes, std::string kind,
@@ -154,16 +208,46 @@ private:
                                         : MemorySpace::Device;
   }
 
+  /// What moves between the device's memory and another.
+  struct Move {
+    MemorySpace space = MemorySpace::Device; ///< the other
+    bool isIn = false;
+    double bytes = 0;
+  };
+  Move getMove(const CommandT &command) const {
+    Move move;
+    if (command.operands.size() != 2)
+      return move;
+    const OperandT &destination = *command.operands[1];
+    move.isIn = getSpace(destination) == MemorySpace::Device;
+    move.space = getSpace(move.isIn ? *command.operands[0] : destination);
+    move.bytes = 1.0 * destination.rows * destination.row_bytes;
+    return move;
+  }
+
   /// Without a link between the memories, both are this one.
   double getCopySeconds(const CommandT &command,
                         std::span<const optimus_prices::Touch> touches) const {
-    if (command.operands.size() != 2 || !machine.hostLink)
-      return prices.getSeconds(CommandWork(), touches);
-    const OperandT &destination = *command.operands[1];
-    const bool isIn = getSpace(destination) == MemorySpace::Device;
-    return machine.hostLink->alpha +
-           1.0 * destination.rows * destination.row_bytes /
-               (isIn ? machine.hostLink->in : machine.hostLink->out);
+    const Move move = getMove(command);
+    auto over = [&](const optimus_prices::HostLink &link) {
+      return link.alpha + move.bytes / (move.isIn ? link.in : link.out);
+    };
+    if (move.space == MemorySpace::Host && machine.hostLink)
+      return over(*machine.hostLink);
+    if (move.space == MemorySpace::File && machine.scratch)
+      return over(*machine.scratch);
+    return prices.getSeconds(CommandWork(), touches);
+  }
+
+  /// What a copy takes from the core of a thread that the rank computes with,
+  /// where there are no others; threads wait for the one that is behind.
+  double getStolenSeconds(const CommandT &command) const {
+    const Move move = getMove(command);
+    if (move.space != MemorySpace::File || !machine.scratch ||
+        prices.hasIdleCores())
+      return 0;
+    return move.bytes * (move.isIn ? machine.scratch->inProcessorSeconds
+                                   : machine.scratch->outProcessorSeconds);
   }
 
   double getSeconds(const CommandWork &work,
@@ -191,7 +275,14 @@ private:
     ++program.matches[getFirstMatch(whatIf.fusions) + fusion].count;
     const double before = getSeconds(fused->work, fused->touches);
     fused->add(work, touches);
-    return std::max(0.0, getSeconds(fused->work, fused->touches) - before);
+    const double seconds =
+        std::max(0.0, getSeconds(fused->work, fused->touches) - before);
+    setChange(seconds, getSeconds(work, touches));
+    return seconds;
+  }
+
+  void setChange(double seconds, double before) {
+    change = before > 0 ? seconds / before : 1;
   }
 
   /// A number that all addresses of one place have, as far as the table says
@@ -244,6 +335,9 @@ private:
   size_t getFirstMatch(const std::vector<Fusion> &) const {
     return whatIf.scalings.size() + whatIf.insertions.size();
   }
+  size_t getFirstMatch(const std::vector<Bucket> &) const {
+    return getFirstMatch(whatIf.fusions) + whatIf.fusions.size();
+  }
 
   template <typename Change, typename Visit>
   void forEachMet(const std::vector<Change> &changes, const CommandT &command,
@@ -269,6 +363,73 @@ private:
             isMatch(result.table->texts[command.path])) ||
            isMatch(std::string(optimus_prices::getWorkName(command))) ||
            isMatch(describeAction(program.target, command));
+  }
+
+  /// Collectives that move together, by number, and their bytes.
+  struct Together {
+    std::vector<uint32_t> members;
+    double bytes = 0;
+  };
+
+  /// Moves collectives in the buckets of a change.
+  void fill(size_t change) {
+    const Bucket &bucket = whatIf.buckets[change];
+    // By axes and kind.
+    std::map<std::pair<uint32_t, CollectiveKind>, Together> open;
+    for (uint32_t number = 0; number != function.commands.size(); ++number) {
+      const CommandT &command = *function.commands[number];
+      const TimedCommand &timed = result.commands[number];
+      if (timed.kind == TimedCommand::Wait)
+        for (auto &[key, together] : open)
+          if (std::ranges::count(together.members, timed.awaited))
+            close(change, together);
+      if (timed.kind != TimedCommand::Collective || timed.carried != 0 ||
+          !isOf(bucket, command))
+        continue;
+      const CollectiveT &one = *command.action.AsCollective();
+      const double bytes = optimus_prices::getWholeBytes(
+          command, optimus_prices::getRankGroup(program.mesh, one.axes).ranks);
+      Together &together = open[{timed.axes, one.kind}];
+      if (together.bytes + bytes > bucket.bytes)
+        close(change, together);
+      together.members.push_back(number);
+      together.bytes += bytes;
+    }
+    for (auto &[key, together] : open)
+      close(change, together);
+  }
+
+  /// The last of them moves all, and is what others are waited for.
+  void close(size_t change, Together &together) {
+    const auto [members, bytes] = std::exchange(together, {});
+    if (members.size() < 2)
+      return;
+    program.matches[getFirstMatch(whatIf.buckets) + change].count +=
+        int64_t(members.size());
+    const uint32_t last = members.back();
+    TimedCommand &all = result.commands[last];
+    const CollectiveT &one = *function.commands[last]->action.AsCollective();
+    const RankGroup group =
+        optimus_prices::getRankGroup(program.mesh, one.axes);
+    const double own =
+        optimus_prices::getWholeBytes(*function.commands[last], group.ranks);
+    const double longer = getSeconds(one.kind, group, bytes) /
+                          prices.getSeconds(one.kind, group, own);
+    all.seconds = toPicoseconds(double(all.seconds) * 1e-12 * longer);
+    all.processors = toPicoseconds(processors * all.scale);
+    all.scale *= bytes / own;
+    for (uint32_t member : members) {
+      if (member == last)
+        continue;
+      TimedCommand &timed = result.commands[member];
+      timed.kind = TimedCommand::Compute;
+      timed.name = numberOf(program.parts, std::string(kInserted));
+      timed.seconds = timed.processors = 0;
+    }
+    for (TimedCommand &timed : result.commands)
+      if (timed.kind == TimedCommand::Wait &&
+          std::ranges::count(members, timed.awaited))
+        timed.awaited = last;
   }
 
   /// A group ends where the next of its queue is in another.
@@ -317,17 +478,20 @@ private:
 
   TimedProgram &program;
   const MachineProfile &machine;
-  const MachinePrices &prices;
+  const MachinePrices &prices, &unchanged;
   const WhatIf &whatIf;
-  const double turns; ///< lanes that a thread has one behind the other
+  const optimus_prices::RunTimes *run;
+  const double turns;
   const int64_t rank; ///< or kAllRanks
   TimedFunction &result;
   const FunctionT &function;
+  Known &known;
   optimus_prices::ProgramReuse reuse;
   std::optional<Fused> fused;
   std::map<std::vector<int64_t>, uint64_t> places;
-  /// Of the present command.
-  double processors = 0;
+  /// Of the present command: of processors, and how much longer it takes by the
+  /// changes in its formula.
+  double processors = 0, change = 1;
 };
 
 /// Each thread of a processor has lanes of its own: on one rank, they share the
@@ -340,7 +504,8 @@ static int64_t countParts(const MachineProfile &machine, int64_t lanes) {
 }
 
 TimedProgram::TimedProgram(const ProgramsT &programs, const TargetT &target,
-                           const MachineProfile &machine, const WhatIf &whatIf)
+                           const MachineProfile &machine, const WhatIf &whatIf,
+                           const optimus_prices::RunTimes *run)
     : mesh(meshOf(programs)), target(target),
       sharesLink(machine.axesShareLink) {
   std::set<int64_t> ranks;
@@ -354,22 +519,31 @@ TimedProgram::TimedProgram(const ProgramsT &programs, const TargetT &target,
   addMatches(whatIf.scalings);
   addMatches(whatIf.insertions);
   addMatches(whatIf.fusions);
+  addMatches(whatIf.buckets);
   MachineProfile changed = machine;
   changeNetwork(changed, whatIf.network);
   // Where there are several there is one table.
   const int64_t lanes = target.tables.front()->lanes;
   const int64_t parts = lanes == 1 ? 1 : countParts(changed, lanes);
-  const MachinePrices prices(changed, mesh.numRanks() * parts);
-  if (lanes == 1)
+  const MachinePrices prices(changed, mesh.numRanks() * parts),
+      unchanged(machine, mesh.numRanks() * parts);
+  // What a run measured holds what others did on its cores.
+  if (lanes == 1 && !run)
     cores = prices.getSharedCores();
-  const double turns = std::ceil(double(lanes) / double(parts));
+  const Pricing pricing{.machine = changed,
+                        .prices = prices,
+                        .unchanged = unchanged,
+                        .whatIf = whatIf,
+                        .run = run,
+                        .turns = std::ceil(double(lanes) / double(parts))};
+  FunctionTimer::Known known;
   auto time = [&](const ProgramTableT &table, int64_t rank) {
     std::vector<TimedFunction> list;
     for (const std::unique_ptr<FunctionT> &function : table.functions) {
       TimedFunction &timed = list.emplace_back();
       timed.source = function.get();
       timed.table = &table;
-      FunctionTimer(*this, changed, prices, whatIf, turns, rank, timed).run();
+      FunctionTimer(*this, pricing, rank, timed, known).time();
     }
     return list;
   };
@@ -377,8 +551,40 @@ TimedProgram::TimedProgram(const ProgramsT &programs, const TargetT &target,
     functions.push_back(time(*table, kAllRanks));
   for (int64_t rank : ranks)
     ofRanks.emplace(rank, time(tableOf(target, rank), rank));
-  if (!whatIf.insertions.empty())
-    insertedPart = numberOf(this->parts, std::string(kInserted));
+  if (run)
+    learn(known);
+}
+
+const std::string &TimedProgram::getName(const TimedCommand &command) const {
+  static const std::string kCopies = "copies between memories";
+  switch (command.kind) {
+  case TimedCommand::Compute:
+    return parts[command.name];
+  case TimedCommand::Copy:
+    return kCopies;
+  default:
+    return exposures[command.name].kind;
+  }
+}
+
+void TimedProgram::learn(const std::map<std::string, Known> &known) {
+  auto correct = [&](std::vector<TimedFunction> &list) {
+    for (TimedFunction &function : list)
+      for (TimedCommand &command : function.commands) {
+        if (command.hasRun || command.kind == TimedCommand::Wait)
+          continue;
+        const auto found = known.find(getName(command));
+        if (found == known.end() || found->second.formula <= 0)
+          continue;
+        command.seconds =
+            toPicoseconds(double(command.seconds) * 1e-12 *
+                          found->second.seconds / found->second.formula);
+      }
+  };
+  for (std::vector<TimedFunction> &table : functions)
+    correct(table);
+  for (auto &[rank, list] : ofRanks)
+    correct(list);
 }
 
 size_t TimedProgram::getTable(int64_t rank) const {

@@ -50,7 +50,7 @@ splitAssignment(std::string_view text, const std::string &form) {
   return std::pair(std::string(text.substr(0, at)), text.substr(at + 1));
 }
 
-StatusOr<double> parseTime(std::string_view text, const TimeRange &range) {
+StatusOr<double> parseQuantity(std::string_view text, const QuantityRange &range) {
   double value = 0;
   const char *end = text.data() + text.size();
   auto [stop, error] = std::from_chars(text.data(), end, value);
@@ -88,6 +88,59 @@ StatusOr<Straggler> parseStraggler(const std::string &text, int64_t ranks) {
   return Straggler{rank, assigned.second};
 }
 
+StatusOr<Spread> parseSpread(const std::string &text) {
+  auto parse = [](std::string_view number) -> StatusOr<double> {
+    double value = -1;
+    const char *end = number.data() + number.size();
+    const auto [stop, error] = std::from_chars(number.data(), end, value);
+    if (error != std::errc() || stop != end || !(value >= 0))
+      return invalidArgument(
+          concat("expected a number from 0, found '", number, "'"));
+    return value;
+  };
+  OPTRT_ASSIGN_OR_RETURN(
+      const auto values,
+      parseNamedValues(text, {"spread", "seed"}, "NUMBER", parse));
+  const double deviation = values[0].value_or(0), seed = values[1].value_or(0);
+  constexpr double kLeast = 1e-6, kMost = 2, kMostSeed = 1e15;
+  if (!(deviation >= kLeast && deviation <= kMost))
+    return invalidArgument(concat("expected a spread from ", kLeast, " to ",
+                                  kMost, ", found '", text, "'"));
+  if (seed > kMostSeed || seed != std::floor(seed))
+    return invalidArgument(
+        concat("expected a whole number for a seed, found '", text, "'"));
+  return Spread{deviation, int64_t(seed)};
+}
+
+/// SplitMix64.
+static uint64_t mix(uint64_t value) {
+  value += 0x9e3779b97f4a7c15;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
+  return value ^ (value >> 31);
+}
+
+double Spread::getFactor(int64_t rank) const {
+  // Twelve uniform numbers have a variance of 1.
+  constexpr int kDrawn = 12;
+  double sum = -0.5 * kDrawn;
+  uint64_t state = mix(mix(uint64_t(seed)) ^ uint64_t(rank));
+  for (int i = 0; i != kDrawn; ++i) {
+    state = mix(state);
+    sum += double(state >> 11) * 0x1p-53;
+  }
+  return std::exp(deviation * sum);
+}
+
+double WhatIf::getFactor(int64_t rank) const {
+  double factor = 1;
+  for (const Straggler &one : stragglers)
+    factor *= one.rank == rank ? one.factor : 1;
+  for (const Spread &one : spreads)
+    factor *= one.getFactor(rank);
+  return factor;
+}
+
 /// "GLOB", or "rank=3/GLOB" for one of the ranks.
 template <typename Change>
 static Status select(std::string_view text, int64_t ranks, Change &change) {
@@ -117,7 +170,7 @@ StatusOr<Insertion> parseInsertion(const std::string &text, int64_t ranks) {
   Insertion insertion;
   OPTRT_ASSIGN_OR_RETURN(
       insertion.seconds,
-      parseTime(assigned.second,
+      parseQuantity(assigned.second,
                 {.units = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}},
                  .least = 1e-9,
                  .most = 3600,
@@ -125,6 +178,23 @@ StatusOr<Insertion> parseInsertion(const std::string &text, int64_t ranks) {
                              "20us"}));
   OPTRT_RETURN_IF_ERROR(select(assigned.first, ranks, insertion));
   return insertion;
+}
+
+StatusOr<Bucket> parseBucket(const std::string &text) {
+  OPTRT_ASSIGN_OR_RETURN(auto assigned, splitAssignment(text, "GLOB=SIZE"));
+  Bucket bucket{.pattern = assigned.first};
+  OPTRT_ASSIGN_OR_RETURN(
+      bucket.bytes,
+      parseQuantity(assigned.second,
+                {.units = {{"B", 1},
+                           {"KiB", 1024},
+                           {"MiB", 1024 * 1024},
+                           {"GiB", 1024.0 * 1024 * 1024}},
+                 .least = 1,
+                 .most = 1024.0 * 1024 * 1024 * 1024,
+                 .expected = "a size from 1B to 1024GiB in B, KiB, MiB or GiB, "
+                             "as 25MiB"}));
+  return bucket;
 }
 
 StatusOr<NetworkChange> parseNetworkChange(const std::string &text) {
@@ -146,6 +216,13 @@ static Status checkFactor(double factor) {
 
 static Status addStraggler(const std::string &value, int64_t ranks,
                            const std::string &, WhatIf &whatIf) {
+  if (value.starts_with("spread=") || value.starts_with("seed=")) {
+    OPTRT_ASSIGN_OR_RETURN(const Spread spread, parseSpread(value));
+    if (!whatIf.spreads.empty())
+      return invalidArgument("expected one spread, found two");
+    whatIf.spreads.push_back(spread);
+    return okStatus();
+  }
   OPTRT_ASSIGN_OR_RETURN(Straggler straggler, parseStraggler(value, ranks));
   double all = straggler.factor;
   for (const Straggler &one : whatIf.stragglers)
@@ -187,6 +264,14 @@ static Status addFusion(const std::string &value, int64_t ranks,
   return okStatus();
 }
 
+static Status addBucket(const std::string &value, int64_t,
+                        const std::string &origin, WhatIf &whatIf) {
+  OPTRT_ASSIGN_OR_RETURN(Bucket bucket, parseBucket(value));
+  bucket.origin = origin;
+  whatIf.buckets.push_back(std::move(bucket));
+  return okStatus();
+}
+
 static Status addNetwork(const std::string &value, int64_t, const std::string &,
                          WhatIf &whatIf) {
   OPTRT_ASSIGN_OR_RETURN(NetworkChange network, parseNetworkChange(value));
@@ -194,6 +279,23 @@ static Status addNetwork(const std::string &value, int64_t, const std::string &,
   whatIf.network.latency *= network.latency;
   OPTRT_RETURN_IF_ERROR(checkFactor(whatIf.network.bandwidth));
   return checkFactor(whatIf.network.latency);
+}
+
+static Status setDevice(const std::string &value, int64_t,
+                        const std::string &origin, WhatIf &whatIf) {
+  if (value.empty())
+    return invalidArgument("expected a machine profile, found ''");
+  whatIf.device = value;
+  whatIf.deviceOrigin = origin;
+  return okStatus();
+}
+
+/// What the compiler can do is compiled, and not imitated.
+static Status adviseCompilation(const std::string &value, int64_t,
+                                const std::string &, WhatIf &) {
+  return invalidArgument(
+      concat("a precision is compiled: --try '--precision ", value,
+             "' beside the --try that it is compared with"));
 }
 
 static Status setOverlap(const std::string &value, int64_t, const std::string &,
@@ -218,8 +320,10 @@ Status addChange(const std::string &name, const std::string &value,
   constexpr std::pair<const char *, Add> kKinds[] = {
       {"straggler", addStraggler}, {"scale", addScaling},
       {"remove", addRemoval},      {"insert", addInsertion},
-      {"fuse", addFusion},         {"network", addNetwork},
-      {"overlap", setOverlap}};
+      {"fuse", addFusion},         {"bucket", addBucket},
+      {"network", addNetwork},     {"device", setDevice},
+      {"overlap", setOverlap},
+      {"precision", adviseCompilation}};
   std::vector<std::string> names;
   std::string list;
   for (const auto &[known, add] : kKinds) {
@@ -278,6 +382,10 @@ std::vector<std::string> WhatIf::describe() const {
   for (const Straggler &one : stragglers)
     changes.push_back(
         concat("rank ", one.rank, " computes ", one.factor, " times as long"));
+  for (const Spread &one : spreads)
+    changes.push_back(concat("ranks compute e^(", one.deviation,
+                             " z) times as long, with z drawn by seed ",
+                             one.seed));
   for (const Scaling &one : scalings)
     changes.push_back(one.factor == 0
                           ? concat(describeSelected(one), " takes no time")
@@ -289,12 +397,17 @@ std::vector<std::string> WhatIf::describe() const {
   for (const Fusion &one : fusions)
     changes.push_back(
         concat("neighbours among ", describeSelected(one), " are one kernel"));
+  for (const Bucket &one : buckets)
+    changes.push_back(concat("neighbours among ", describeSelected(one),
+                             " move together up to ", one.bytes, " bytes"));
   if (network.bandwidth != 1)
     changes.push_back(
         concat("links have ", network.bandwidth, " times the bandwidth"));
   if (network.latency != 1)
     changes.push_back(
         concat("links have ", network.latency, " times the latency"));
+  if (!device.empty())
+    changes.push_back(concat("devices are those of ", device));
   if (overlap == Overlap::None)
     changes.emplace_back("nothing overlaps");
   if (overlap == Overlap::Perfect)

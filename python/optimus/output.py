@@ -21,8 +21,10 @@ import contextlib
 import errno
 import fcntl
 import os
+import shutil
 import signal
 import stat
+import tempfile
 import threading
 import time
 import traceback
@@ -259,3 +261,19 @@ def _write_all(descriptor: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
+
+
+@contextlib.contextmanager
+def new_folder(target: str) -> Iterator[str]:
+    """The path of a folder to fill, which becomes `target` once all is well, and
+    vanishes otherwise. Raises OSError."""
+    parent, name = os.path.split(os.path.abspath(target))
+    hidden = tempfile.mkdtemp(prefix=".%s.optimus-tmp-" % name, dir=parent)
+    # The hidden folder is its owner's alone; this one is as any other.
+    new = os.path.join(hidden, name)
+    try:
+        os.mkdir(new)
+        yield new
+        os.rename(new, target)
+    finally:
+        shutil.rmtree(hidden, ignore_errors=True)

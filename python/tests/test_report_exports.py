@@ -211,3 +211,101 @@ def test_planner_takes_live_ranges(export, by_hand, tools, tmp_path):
         (block["block"], block["first"], block["last"] + 1, block["bytes"])
         for block in arena
     }
+
+
+def varints(data):
+    """Numbers, one after the other."""
+    value = shift = 0
+    for byte in data:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            yield value
+            value = shift = 0
+
+
+def number(data, at):
+    """The number there, and where it ends."""
+    end = next(i for i in range(at, len(data)) if data[i] < 0x80) + 1
+    return next(varints(data[at:end])), end
+
+
+def delimited(data, at):
+    """What stands behind its length, and where that ends."""
+    length, begin = number(data, at)
+    return data[begin : begin + length], begin + length
+
+
+def read_message(data):
+    """The fields of a protobuf message: numbers, or bytes."""
+    fields, at = {}, 0
+    while at < len(data):
+        key, at = number(data, at)
+        assert key & 7 in (0, 2)
+        value, at = (delimited if key & 7 == 2 else number)(data, at)
+        fields.setdefault(key >> 3, []).append(value)
+    return fields
+
+
+def read_trace(path):
+    """The metadata and the nodes, with their attributes by name."""
+    data, messages, at = path.read_bytes(), [], 0
+    while at < len(data):
+        message, at = delimited(data, at)
+        messages.append(read_message(message))
+    for node in messages[1:]:
+        found = [read_message(each) for each in node[10]]
+        node["attr"] = {
+            each[1][0].decode(): next(each[f][0] for f in (9, 27, 29) if f in each)
+            for each in found
+        }
+        node["deps"] = [d for packed in node.get(5, []) for d in varints(packed)]
+    return messages[0], messages[1:]
+
+
+def test_chakra_has_every_rank_and_command(path, by_hand, tmp_path):
+    folder = tmp_path / "chakra"
+    flags = ["export", str(path), "--format=chakra", "--steps", "3", "-o", str(folder)]
+    assert main(flags) == 0
+    groups = json.loads((folder / "comm_groups.json").read_text())
+    assert sorted(each.name for each in folder.iterdir()) == [
+        *("comm_groups.json", "trace.0.et", "trace.1.et"),
+    ]
+    for rank in (0, 1):
+        metadata, nodes = read_trace(folder / ("trace.%d.et" % rank))
+        assert metadata[1] == [b"0.0.4"]
+        calls = [c for c in by_hand.calls if (c["rank"], c["step"]) == (rank, 3)]
+        ran = [
+            (by_hand.commands[command], row, by_hand.transfers.get((call, command), row))
+            for (call, command), row in by_hand.times.items()
+            if call in {each["call"] for each in calls}
+        ]
+        kinds = [command["kind"] for command, _, _ in ran if command["kind"] != "wait"]
+        assert len(nodes) == len(kinds)
+        begin = min(call["begin"] for call in calls)
+        seen = set()
+        for node, (command, row, moved) in zip(
+            nodes, [each for each in ran if each[0]["kind"] != "wait"]
+        ):
+            is_collective = command["kind"] == "all_reduce"
+            assert node[3] == [7 if is_collective else 4]
+            assert node.get(6, [0]) == [(moved["begin"] - begin) // 1000]
+            assert node.get(7, [0]) == [(moved["end"] - moved["begin"]) // 1000]
+            assert set(node["deps"]) <= seen
+            seen.add(node.get(1, [0])[0])
+            if is_collective:
+                assert node["attr"]["comm_type"] == 0 and node["attr"]["comm_size"] > 0
+                assert rank in groups[node["attr"]["pg_name"].decode()]
+            else:
+                assert node["attr"]["num_ops"] == command["flops"]
+        # Somebody needs each collective that is waited for.
+        numbers = {node.get(1, [0])[0] for node in nodes if node[3] == [7]}
+        awaited = sum(command["kind"] == "wait" for command, _, _ in ran)
+        assert len(numbers & {d for node in nodes for d in node["deps"]}) >= awaited - 1
+    assert main(flags) == 1
+
+
+def test_chakra_needs_all_ranks(path, tmp_path):
+    flags = ["--format=chakra", "--rank", "1", "-o", str(tmp_path / "out")]
+    assert main(["export", str(path), *flags]) == 1
+    assert not (tmp_path / "out").exists()

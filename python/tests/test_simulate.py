@@ -10,6 +10,7 @@ them; and what if they differed."""
 
 import contextlib
 import json
+import math
 import resource
 import sqlite3
 
@@ -52,6 +53,7 @@ COMPUTE = {
     "attention_flops_per_s": 4e10,
     "attention": [{"seq": 16, "head_dim": 8, "causal": True, "seconds": 5e-6}],
 }
+FAST = {**COMPUTE, "flops_per_s": 2e11, "kernel_alpha_s": 1e-6}
 COMM = [
     {"backend": "local", "ranks": 2, "collective": kind, "alpha_s": 1e-5, "beta_s_per_byte": beta}
     for kind, beta in [("broadcast", 1e-9), ("reduce", 2e-9), ("all_reduce", 3e-9)]
@@ -69,6 +71,13 @@ def machine(tmp_path_factory):
 def commands_of(tools, library, function):
     text = tools.run("optimus-run", "inspect", library, "--commands", "--function", function)
     return sum(line[0].isdigit() for line in text.splitlines() if line)
+
+
+def state_of(tools, library):
+    """Bytes of the two moments of all parameters."""
+    found = json.loads(tools.run("optimus-run", "inspect", library, "--json"))["buffers"]
+    shapes = [one["local_shape"] for one in found if one["lifetime"] == "parameter"]
+    return 2 * sum(4 * math.prod(shape) for shape in shapes)
 
 
 def assert_alike(found, predicted, commands):
@@ -239,6 +248,122 @@ def test_what_ifs_are_named_and_bounded(tools, library):
     assert "which no machine has" in text
 
 
+def test_every_rank_is_drawn(tools, library):
+    plain = simulate(tools, library)
+    drawn = simulate(tools, library, "--straggler", "spread=0.2,seed=7")
+    assert drawn == simulate(tools, library, "--straggler", "spread=0.2,seed=7")
+    factors = [one["computing_ms"] / plain["computing_ms"] for one in drawn["ranks"]]
+    assert len(set(factors)) == 4 and min(factors) < max(factors)
+    assert all(0.2 < one < 5 for one in factors)
+    other = simulate(tools, library, "--straggler", "spread=0.2,seed=8")
+    assert other["step_ms"] != drawn["step_ms"] > plain["step_ms"] * min(factors)
+
+
+def test_devices_change_and_links_stay(tools, tmp_path, library):
+    machine = tmp_path / "machine.json"
+    machine.write_text(json.dumps(MACHINE))
+    twice = tmp_path / "twice.json"
+    twice.write_text(json.dumps({**MACHINE, "gemm": [FAST], "comm": []}))
+    flags = ["--machine-profile", machine]
+    plain = simulate(tools, library, *flags)
+    faster = simulate(tools, library, *flags, "--device", twice)
+    alone = simulate(tools, library, "--machine-profile", twice)
+    assert faster["parts_ms"] == alone["parts_ms"] != plain["parts_ms"]
+    assert faster["comm_ms"] == plain["comm_ms"] != alone["comm_ms"]
+    assert faster["what_if"] == [f"devices are those of {twice}"]
+
+
+def test_scratch_files_have_a_price(tools, tmp_path):
+    library, _ = compile_model(tools, MODEL, tmp_path, "--offload", "state")
+    machine = tmp_path / "machine.json"
+
+    def take(**scratch):
+        machine.write_text(json.dumps({**MACHINE, "gemm": [{**COMPUTE, "cores": 1}], **scratch}))
+        return simulate(tools, library, "--machine-profile", machine)
+
+    rates = {"in_bytes_per_s": 1e9, "out_bytes_per_s": 5e8}
+    memory, disk = take(), take(scratch=rates)
+    assert disk["copies_ms"] > memory["copies_ms"]
+    slower = take(scratch={**rates, "out_bytes_per_s": 5e7})
+    state = state_of(tools, library)
+    assert slower["step_ms"] - disk["step_ms"] == pytest.approx(1e3 * state * (1 / 5e7 - 1 / 5e8), rel=0.2)
+    costly = take(scratch={**rates, "in_processor_s_per_byte": 1e-9})
+    part = costly["parts_ms"]["processors of copies"]
+    assert part == pytest.approx(1e3 * state * 1e-9, rel=0.1)
+    machine.write_text(json.dumps({**MACHINE, "scratch": {"in_bytes_per_s": 0}}))
+    error = refuse(tools, "optimus-simulate", library, "--machine-profile", machine)
+    assert "scratch.in_bytes_per_s: expected" in error
+
+
+def test_a_run_says_what_commands_take(tools, tmp_path, library):
+    """Of a simulated run, whose machine is thereby told to another simulation."""
+    machine = tmp_path / "machine.json"
+    machine.write_text(json.dumps({**MACHINE, "gemm": [{**COMPUTE, "alpha_s": 2e-5}]}))
+    run = tmp_path / "run.profile"
+    ran = simulate(tools, library, "--machine-profile", machine, "--profile", run)
+    found = simulate(tools, library, "--run", run)
+    # What is under way on an axis at the same time has equal shares of the time.
+    assert found["step_ms"] == pytest.approx(ran["step_ms"], rel=0.02)
+    assert found["parts_ms"]["gemm"] == pytest.approx(ran["parts_ms"]["gemm"], rel=1e-3)
+    share = found["run"]
+    assert share["commands"] == share["measured"] > 100
+    assert share["step_ms"] == pytest.approx(ran["step_ms"], rel=1e-5)
+    assert share["unchanged_ms"] == found["step_ms"]
+    # Changes begin with what was measured.
+    half = simulate(tools, library, "--run", run, "--scale", "gemm=0.5")
+    assert half["parts_ms"]["gemm"] == pytest.approx(found["parts_ms"]["gemm"] / 2, rel=1e-6)
+    assert half["run"]["unchanged_ms"] == found["step_ms"]
+    links = simulate(tools, library, "--run", run, "--network", "bandwidth=1e6,latency=1e-6")
+    assert links["comm_ms"] < found["comm_ms"] / 100
+    # A run whose neighbours were late is not what is simulated of it: that comes first.
+    late = tmp_path / "late.profile"
+    simulate(tools, library, "--straggler", "3=3", "--profile", late)
+    text = tools.run("optimus-simulate", library, "--run", late)
+    assert text.startswith("beware       the unchanged program is simulated in ")
+    assert "beware" not in tools.run("optimus-simulate", library, "--run", run)
+
+
+def test_a_run_of_another_plan_knows_what_both_have(tools, tmp_path):
+    folders = [tmp_path / name for name in ("before", "after")]
+    for folder, flags in zip(folders, ([], ["--recompute", "layer"])):
+        folder.mkdir()
+        compile_model(tools, MODEL, folder, *flags)
+    machine = tmp_path / "machine.json"
+    machine.write_text(json.dumps({**MACHINE, "gemm": [{**COMPUTE, "alpha_s": 2e-5}]}))
+    run = tmp_path / "run.profile"
+    flags = ["--machine-profile", machine, "--function", "train_step"]
+    simulate(tools, folders[0] / "model.so", *flags, "--profile", run)
+    real = simulate(tools, folders[1] / "model.so", *flags)
+    told = simulate(tools, folders[1] / "model.so", "--function", "train_step", "--run", run)
+    blind = simulate(tools, folders[1] / "model.so", "--function", "train_step")
+    assert told["step_ms"] == pytest.approx(real["step_ms"], rel=0.02)
+    assert blind["step_ms"] != pytest.approx(real["step_ms"], rel=0.1)
+    assert "unchanged_ms" not in told["run"]
+    assert 0.9 * told["run"]["commands"] < told["run"]["measured"]
+    text = tools.run("optimus-simulate", folders[1] / "model.so", "--run", run)
+    assert "was of another plan" in text
+
+
+def test_runs_of_something_else_are_refused(tools, tmp_path, library):
+    run = tmp_path / "run.profile"
+    simulate(tools, tools.library(MODEL, "row:2,col:2", "summa", "--accumulate"), "--profile", run)
+    other = Model(**{**SHAPE, "vocabulary": 96})
+    for model, mesh, message in [
+        (other, "row:2,col:2", "--run: expected a profile of the model "),
+        (MODEL, "row:1,col:2", "--run: expected a profile of mesh row:1,col:2, as "),
+    ]:
+        another = tools.library(model, mesh, "summa")
+        assert message in refuse(tools, "optimus-simulate", another, "--run", run)
+    for flags, message in [
+        (["--run", "nowhere"], "--run: profile 'nowhere': "),
+        (["--run", library], "--run: profile "),
+        (["--run", run, "--device", "none"], "--run: expected no other device beside it"),
+        (["--device", "h100x8"], "--device: expected a profile of processors"),
+        (["--straggler", "spread=9"], "--straggler: expected a spread from 1e-06 to 2"),
+    ]:
+        assert message in refuse(tools, "optimus-simulate", library, *flags)
+
+
 def test_what_is_removed_takes_no_time(tools, tmp_path, library):
     plain = simulate(tools, library)
     without = simulate(tools, library, "--remove", "gemm")
@@ -271,7 +396,8 @@ def test_changes_of_a_file_are_those_of_flags(tools, tmp_path, library):
     for line, message in [
         ("\nscale gem=2", f"{path}:2: no command of "),
         ("remove gem", "matches 'gem'; did you mean 'gemm'?"),
-        ("\nscal gemm=2", f"{path}:2: expected straggler, scale, remove, insert, fuse, network"),
+        ("\nscal gemm=2", f"{path}:2: expected straggler, scale, remove, insert, fuse, bucket"),
+        ("precision bf16", f"{path}:1: a precision is compiled: --try '--precision bf16'"),
         ("insert gemm=20", f"{path}:1: expected a time from 1ns to 3600s"),
         ("fuse gemm", f"{path}:1: no two kernels in a row of "),
         ("scale rank=4/gemm=2", f"{path}:1: expected a rank from 0 to 3, found '4'"),

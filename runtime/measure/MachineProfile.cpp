@@ -106,6 +106,15 @@ Status checkMachineProfile(const std::string &path, const Json &gpu) {
   return checkGpu(path, profile, gpu);
 }
 
+Status replaceInMachineProfile(const std::string &path,
+                               const std::string &section, const Json &value) {
+  OPTRT_ASSIGN_OR_RETURN(FileLock lock, lockProfile(path));
+  OPTRT_ASSIGN_OR_RETURN(Json profile, readProfile(path));
+  profile[section] = value;
+  return optimus_support::OutputFile::write(path, profile.dump(2) + "\n")
+      .withContext("--profile");
+}
+
 Status mergeIntoMachineProfile(const std::string &path,
                                const std::string &section, const Json &entries,
                                std::span<const char *const> keys,

@@ -48,6 +48,11 @@ Status mergeIntoMachineProfile(const std::string &path,
                                std::span<const char *const> keys,
                                const nlohmann::ordered_json &gpu = nullptr);
 
+/// The same of a section that is one object, which takes the place of the old.
+Status replaceInMachineProfile(const std::string &path,
+                               const std::string &section,
+                               const nlohmann::ordered_json &value);
+
 /// seconds = alpha + beta * bytes.
 struct LinearCost {
   double alphaSeconds = 0, betaSecondsPerByte = 0;

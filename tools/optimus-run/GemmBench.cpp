@@ -16,6 +16,7 @@
 
 #include "measure/ComputeCosts.h"
 #include "measure/MachineProfile.h"
+#include "measure/ScratchCosts.h"
 
 #include <iostream>
 
@@ -77,6 +78,32 @@ void print(const ComputeCosts &costs, int threads, int ranks) {
       costs.f32.attentionFlops() / 1e9, costs.bf16.attentionFlops() / 1e9);
 }
 
+/// Of one thread alone, which nobody disturbs.
+Status benchScratch(const BenchOptions &options) {
+  const auto costs =
+      measureScratchCosts(options.ranks.scratchFolder, options.rounds);
+  // Programs that offload nothing need none.
+  if (!costs.ok()) {
+    if (!options.json)
+      std::cout << costs.status().message() << '\n';
+    return okStatus();
+  }
+  auto print = [](const char *direction, const ScratchCost &cost) {
+    std::cout << format("scratch files %s: %.2f GB/s, %.3f ns of a processor a "
+                        "byte\n",
+                        direction, cost.bytesPerSecond / 1e9,
+                        cost.processorSeconds * 1e9);
+  };
+  if (!options.json) {
+    print("read", costs->in);
+    print("written", costs->out);
+  }
+  return options.profile.empty()
+             ? okStatus()
+             : replaceInMachineProfile(options.profile, "scratch",
+                                       scratchEntry(*costs));
+}
+
 } // namespace
 
 Status benchProducts(const BenchOptions &options, World &world) {
@@ -98,9 +125,10 @@ Status benchProducts(const BenchOptions &options, World &world) {
   else
     print(costs, threads, ranks);
   static constexpr const char *kKeys[] = {"threads", "ranks"};
-  return options.profile.empty()
-             ? okStatus()
-             : mergeIntoMachineProfile(options.profile, "gemm", entries, kKeys);
+  if (!options.profile.empty())
+    OPTRT_RETURN_IF_ERROR(
+        mergeIntoMachineProfile(options.profile, "gemm", entries, kKeys));
+  return threads * ranks == 1 ? benchScratch(options) : okStatus();
 }
 
 } // namespace optimus_run

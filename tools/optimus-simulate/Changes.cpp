@@ -44,9 +44,13 @@ StatusOr<WhatIf> optimus_simulate::readChanges(const Arguments &arguments,
   OPTRT_RETURN_IF_ERROR(
       addFlags("insert", arguments.insertions, ranks, whatIf));
   OPTRT_RETURN_IF_ERROR(addFlags("fuse", arguments.fusions, ranks, whatIf));
+  OPTRT_RETURN_IF_ERROR(addFlags("bucket", arguments.buckets, ranks, whatIf));
   if (!arguments.network.empty())
     OPTRT_RETURN_IF_ERROR(
         addFlags("network", {arguments.network}, ranks, whatIf));
+  if (!arguments.device.empty())
+    OPTRT_RETURN_IF_ERROR(
+        addFlags("device", {arguments.device}, ranks, whatIf));
   OPTRT_RETURN_IF_ERROR(
       addFlags("overlap", {arguments.overlap}, ranks, whatIf));
   if (!arguments.whatIf.empty())

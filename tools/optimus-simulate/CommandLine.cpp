@@ -67,10 +67,15 @@ static void addOptions(CLI::App &app, Arguments &arguments,
                  "processors this machine, which the first prediction "
                  "measures; on a --cluster none)")
       ->type_name("FILE");
+  app.add_option("--run", arguments.run,
+                 "A profile of `optimus-run train --profile`, of this library "
+                 "or another plan of its program on the mesh: commands take "
+                 "what they took there")
+      ->type_name("FILE");
   app.add_option("--cluster", arguments.cluster,
-                 "Nodes and the links that ranks share: a file, or a100, h100 "
-                 "or h200 for nodes of eight (default: each rank has links of "
-                 "its own, as the machine profile prices them)")
+                 "Nodes and the links that ranks share: a file, or a100, "
+                 "h100, h200, selene or frontera-rtx (default: each rank has "
+                 "links of its own, as the machine profile prices them)")
       ->type_name("FILE");
   app.add_option("--placement", arguments.placement,
                  "row:2,col:4: the part of the mesh on a node of --cluster "
@@ -87,7 +92,8 @@ static void addOptions(CLI::App &app, Arguments &arguments,
                  "all of its fields, to change")
       ->type_name("FILE");
   addList(app, "--straggler", arguments.stragglers,
-          "RANK=FACTOR: this rank computes so many times as long");
+          "RANK=FACTOR: this rank computes so many times as long; or "
+          "spread=0.1,seed=7: every rank does, by a factor that is drawn");
   addList(app, "--scale", arguments.scalings,
           "GLOB=FACTOR: commands whose path (with ' backward'), kind, kernel "
           "or collective matches take so many times as long; rank=3/GLOB: "
@@ -100,10 +106,16 @@ static void addOptions(CLI::App &app, Arguments &arguments,
   addList(app, "--fuse", arguments.fusions,
           "GLOB: such kernels in a row are one, which starts once and reads "
           "nothing of its own");
+  addList(app, "--bucket", arguments.buckets,
+          "GLOB=SIZE: such collectives in a row move together, up to 25MiB");
   app.add_option("--network", arguments.network,
                  "bandwidth=FACTOR,latency=FACTOR: links have so many times of "
                  "it")
       ->type_name("CHANGE");
+  app.add_option("--device", arguments.device,
+                 "Devices of another machine profile, as h200x8 or a file, "
+                 "with the links as they are")
+      ->type_name("PROFILE");
   app.add_option("--overlap", arguments.overlap,
                  "How far communication goes on beside computing: as "
                  "scheduled, none, or perfect, limited by links alone")
@@ -141,7 +153,9 @@ static void addOptions(CLI::App &app, Arguments &arguments,
 static bool hasChanges(const Arguments &arguments) {
   return !arguments.stragglers.empty() || !arguments.scalings.empty() ||
          !arguments.removals.empty() || !arguments.insertions.empty() ||
-         !arguments.fusions.empty() || !arguments.network.empty() ||
+         !arguments.fusions.empty() || !arguments.buckets.empty() ||
+         !arguments.network.empty() ||
+         !arguments.device.empty() || !arguments.run.empty() ||
          arguments.overlap != "scheduled" || !arguments.whatIf.empty() ||
          !arguments.failures.empty() || arguments.sensitivity ||
          arguments.slack || arguments.interval;

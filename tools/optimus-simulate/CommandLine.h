@@ -30,10 +30,13 @@ struct Arguments {
   std::string function, sequence;
   int64_t microbatches = 1;
   std::string machineProfile, cluster, placement;
+  /// A profile of the library, or of another plan of its program.
+  std::string run;
   /// How collectives move on a cluster: "phases" or "every".
   std::string messages = "phases";
-  std::vector<std::string> stragglers, scalings, removals, insertions, fusions;
-  std::string network, overlap = "scheduled";
+  std::vector<std::string> stragglers, scalings, removals, insertions, fusions,
+      buckets;
+  std::string network, device, overlap = "scheduled";
   /// Lines of the above.
   std::string whatIf;
   std::string failures;

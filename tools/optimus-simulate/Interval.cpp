@@ -35,7 +35,7 @@ listShapes(const Answer &answer) {
     for (size_t i = 0; i != function.commands.size(); ++i) {
       const TimedCommand &command = function.commands[i];
       if (command.kind == TimedCommand::Wait ||
-          command.kind == TimedCommand::Copy)
+          command.kind == TimedCommand::Copy || command.hasRun)
         continue;
       const std::string &kind = command.kind == TimedCommand::Compute
                                     ? timed.getParts()[command.name]

@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 using namespace optimus_simulate;
@@ -60,7 +61,36 @@ static std::vector<size_t> sortExposures(const Simulation &simulation) {
 // For people
 //===----------------------------------------------------------------------===//
 
+/// Beyond this what is said of changes is doubtful.
+static constexpr double kMostError = 0.02;
+
+/// Before all else, where the run itself is not met.
+static void printDoubt(const RunShare &run, std::ostream &out) {
+  if (run.unchanged && std::abs(run.getError()) > kMostError)
+    out << format("beware       the unchanged program is simulated in %.3f ms, "
+                  "%+.1f %% off the %.3f ms of its run\n",
+                  toMs(*run.unchanged), 100 * run.getError(), toMs(run.step));
+}
+
+static void printRun(const RunShare &run, std::ostream &out) {
+  const double share = run.seconds > 0 ? 100 * double(run.measuredSeconds) /
+                                             double(run.seconds)
+                                       : 0;
+  out << "run          " << run.path
+      << format(": %lld of %lld commands, %.1f %% of their time",
+                static_cast<long long>(run.measured),
+                static_cast<long long>(run.commands), share);
+  if (run.unchanged)
+    out << format("; unchanged, its step of %.3f ms is simulated in %.3f ms",
+                  toMs(run.step), toMs(*run.unchanged));
+  else
+    out << format("; its step of %.3f ms was of another plan", toMs(run.step));
+  out << "\n";
+}
+
 void optimus_simulate::printQuestion(const Answer &answer, std::ostream &out) {
+  if (answer.run)
+    printDoubt(*answer.run, out);
   out << "simulated    " << answer.name << " of " << answer.library << " for "
       << answer.target << "\nmachine      "
       << (answer.machine.empty() ? "the built-in profile, which no machine has"
@@ -68,6 +98,8 @@ void optimus_simulate::printQuestion(const Answer &answer, std::ostream &out) {
       << "\n";
   if (!answer.cluster.empty())
     out << "cluster      " << answer.cluster << "\n";
+  if (answer.run)
+    printRun(*answer.run, out);
   for (const std::string &change : answer.whatIf)
     out << "what if      " << change << "\n";
 }
@@ -329,6 +361,16 @@ ordered_json optimus_simulate::describe(const Answer &answer) {
                        {"ms", toMs(carried.all)},
                        {"after_ms", toMs(carried.after)},
                        {"exposed_ms", toMs(carried.exposed)}};
+  if (const std::optional<RunShare> &run = answer.run) {
+    json["run"] = {{"profile", run->path},
+                   {"commands", run->commands},
+                   {"measured", run->measured},
+                   {"measured_ms", toMs(run->measuredSeconds)},
+                   {"all_ms", toMs(run->seconds)},
+                   {"step_ms", toMs(run->step)}};
+    if (run->unchanged)
+      json["run"]["unchanged_ms"] = toMs(*run->unchanged);
+  }
   if (answer.interval)
     json["interval"] = {{"low_ms", toMs(answer.interval->low)},
                         {"high_ms", toMs(answer.interval->high)},

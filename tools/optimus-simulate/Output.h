@@ -37,6 +37,21 @@ struct Interval {
   std::vector<std::string> without;
 };
 
+/// What an answer has from the profile of a run.
+struct RunShare {
+  std::string path;
+  /// Of the slowest rank, waits left out: those that the run knows.
+  int64_t commands = 0, measured = 0;
+  optimus_simulation::Picoseconds seconds = 0, measuredSeconds = 0;
+  /// A step of the run; where that was of this very program, as it is simulated
+  /// without changes, too.
+  optimus_simulation::Picoseconds step = 0;
+  std::optional<optimus_simulation::Picoseconds> unchanged;
+
+  /// How much longer the unchanged program is simulated than it ran.
+  double getError() const { return double(*unchanged) / double(step) - 1; }
+};
+
 struct Answer {
   /// What the programs below belong to.
   std::unique_ptr<optrt::ModelLibrary> opened;
@@ -55,6 +70,7 @@ struct Answer {
   /// Where they are asked for.
   std::vector<Gain> gains;
   std::optional<Interval> interval;
+  std::optional<RunShare> run;
   std::optional<optimus_simulation::Failures> failures;
   std::unique_ptr<optimus_simulation::TimedProgram> timed;
   optimus_simulation::Simulation simulation;

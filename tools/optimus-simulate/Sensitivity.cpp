@@ -21,6 +21,8 @@ std::map<std::string, bool> optimus_simulate::listKinds(const Answer &answer) {
   for (const std::string &part : answer.timed->getParts())
     kinds[part] = false;
   kinds.erase(kInserted);
+  kinds.erase(kStarting);
+  kinds.erase(kCopying);
   // Of all axes; the two ends of a message differ.
   for (const ExposureName &one : answer.timed->getExposures())
     kinds[one.kind] = true;

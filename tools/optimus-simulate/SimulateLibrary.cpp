@@ -14,6 +14,7 @@
 #include "Interval.h"
 #include "Output.h"
 #include "ProfileOutput.h"
+#include "Run.h"
 #include "Sensitivity.h"
 #include "Trials.h"
 
@@ -226,10 +227,14 @@ static Status checkMatches(const ModelLibrary &library, const WhatIf &whatIf,
   for (size_t i = 0; i != matches.size(); ++i)
     if (matches[i].count == 0) {
       const auto &[pattern, origin, count] = matches[i];
-      const bool isFusion = i + whatIf.fusions.size() >= matches.size();
+      const bool isBucket = i + whatIf.buckets.size() >= matches.size();
+      const bool isFusion =
+          i + whatIf.buckets.size() + whatIf.fusions.size() >= matches.size();
       return invalidArgument(concat(
           origin,
-          isFusion ? ": no two kernels in a row of `" : ": no command of `",
+          isBucket   ? ": no two collectives in a row of `"
+          : isFusion ? ": no two kernels in a row of `"
+                     : ": no command of `",
           library.path(),
           isFusion ? "` have a path or name that matches '"
                    : "` has a path, kind, kernel or collective that matches '",
@@ -306,6 +311,39 @@ readFailures(const Arguments &arguments) {
   return std::optional(*failures);
 }
 
+/// The machine with other devices, where a change says so.
+static StatusOr<MachineProfile> changeDevice(MachineProfile machine,
+                                             const WhatIf &whatIf,
+                                             const ModelLibrary &library) {
+  if (whatIf.device.empty())
+    return machine;
+  auto other = optimus_prices::loadMachineProfile(whatIf.device);
+  if (!other.ok())
+    return other.status().withContext(whatIf.deviceOrigin);
+  if (other->gpu.has_value() != isForGpu(library))
+    return invalidArgument(concat(
+        whatIf.deviceOrigin, ": expected a profile of ",
+        isForGpu(library) ? "GPUs" : "processors", " for '", library.path(),
+        "', found '", whatIf.device, "' of the other"));
+  machine.computes = std::move(other->computes);
+  machine.gpu = std::move(other->gpu);
+  machine.hostLink = other->hostLink;
+  return machine;
+}
+
+/// The profile of a run; nothing where none is given.
+static StatusOr<std::optional<optimus_prices::RunTimes>>
+findRun(const Arguments &arguments, const ModelLibrary &library,
+        const WhatIf &whatIf) {
+  if (arguments.run.empty())
+    return std::optional<optimus_prices::RunTimes>();
+  if (!whatIf.device.empty())
+    return invalidArgument("--run: expected no other device beside it, on "
+                           "which nothing was measured");
+  OPTRT_ASSIGN_OR_RETURN(auto run, readRun(arguments.run, library));
+  return std::optional(std::move(run));
+}
+
 /// Simulates what a library has.
 static StatusOr<Answer> simulateAt(const std::string &path,
                                    const Arguments &arguments) {
@@ -321,11 +359,16 @@ static StatusOr<Answer> simulateAt(const std::string &path,
   if (arguments.slack && whatIf.overlap == Overlap::Perfect)
     return invalidArgument("--slack: expected no overlap perfect beside it, "
                            "where nothing waits for anything");
+  OPTRT_ASSIGN_OR_RETURN(
+      machine, changeDevice(std::move(machine), whatIf, *library));
+  OPTRT_ASSIGN_OR_RETURN(const auto run,
+                         findRun(arguments, *library, whatIf));
+  const optimus_prices::RunTimes *known = run ? &*run : nullptr;
   OPTRT_ASSIGN_OR_RETURN(const std::optional<Failures> failures,
                          readFailures(arguments));
   OPTRT_ASSIGN_OR_RETURN(Answer answer, chooseCalls(*library, arguments));
   answer.timed = std::make_unique<TimedProgram>(
-      library->programs(), library->target(), machine, whatIf);
+      library->programs(), library->target(), machine, whatIf, known);
   OPTRT_RETURN_IF_ERROR(checkMatches(*library, whatIf, *answer.timed));
   OPTRT_ASSIGN_OR_RETURN(const std::optional<Cluster> cluster,
                          readClusterOf(library->manifest(), arguments));
@@ -342,11 +385,18 @@ static StatusOr<Answer> simulateAt(const std::string &path,
   answer.cluster = arguments.cluster;
   auto resimulate = [&](const WhatIf &changed) {
     const TimedProgram timed(library->programs(), library->target(), machine,
-                             changed);
+                             changed, known);
     return simulateTables(timed, answer.calls, changed,
                           {.cluster = cluster ? &*cluster : nullptr,
                            .everyMessage = arguments.messages == "every"});
   };
+  if (run) {
+    answer.run = countRun(answer, arguments.run, run->getProfile());
+    if (isRunOf(run->getProfile(), answer)) {
+      OPTRT_ASSIGN_OR_RETURN(const Simulation unchanged, resimulate({}));
+      answer.run->unchanged = unchanged.getStep();
+    }
+  }
   if (arguments.sensitivity) {
     OPTRT_ASSIGN_OR_RETURN(answer.gains, findGains(answer, whatIf, resimulate));
   }
@@ -379,6 +429,7 @@ static Status checkFiles(const Arguments &arguments) {
            ? ""
            : arguments.machineProfile},
       {"--cluster", arguments.cluster},
+      {"--run", arguments.run},
       {"--what-if", arguments.whatIf}};
   if (!arguments.profile.empty())
     OPTRT_RETURN_IF_ERROR(checkOutput(arguments.profile));

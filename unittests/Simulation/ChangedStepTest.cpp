@@ -54,6 +54,45 @@ TEST_F(SimulatorTest, ScalesWhatMatches) {
   EXPECT_EQ(late.ranks[0].end, 4 * kMs);
 }
 
+TEST_F(SimulatorTest, MovesBucketsAtOnce) {
+  beginFunction("f");
+  std::vector<uint32_t> starts;
+  for (int i = 0; i != 4; ++i) {
+    compute(1);
+    starts.push_back(start(Row, "h.0.up backward"));
+  }
+  for (uint32_t one : starts)
+    wait(one);
+  // Each takes the start-up of a link: one after the other, behind computing.
+  EXPECT_EQ(simulated({"f"}).getStep(), 5 * kMs);
+  machine.linkAlpha = 3e-3;
+  EXPECT_EQ(simulated({"f"}).getStep(), 13 * kMs);
+  // All begin with the last; or two and two.
+  const double one = 16 * 4;
+  EXPECT_EQ(simulated({"f"}, {.buckets = {{"* backward", 4 * one}}}).getStep(),
+            7 * kMs);
+  EXPECT_EQ(simulated({"f"}, {.buckets = {{"broadcast", 2 * one}}}).getStep(),
+            8 * kMs);
+  EXPECT_THAT(countMatches(), testing::ElementsAre(4));
+  // None fits beside another.
+  EXPECT_EQ(simulated({"f"}, {.buckets = {{"broadcast", one}}}).getStep(),
+            13 * kMs);
+  EXPECT_THAT(countMatches(), testing::ElementsAre(0));
+}
+
+TEST_F(SimulatorTest, ClosesBucketsBeforeTheyAreWaitedFor) {
+  machine.linkAlpha = 3e-3;
+  beginFunction("f");
+  const uint32_t first = start(Row), second = start(Row);
+  compute(1);
+  wait(first);
+  wait(second);
+  wait(start(Row));
+  EXPECT_EQ(simulated({"f"}).getStep(), 9 * kMs);
+  EXPECT_EQ(simulated({"f"}, {.buckets = {{"broadcast", 1e9}}}).getStep(),
+            6 * kMs);
+}
+
 TEST_F(SimulatorTest, InsertsBeforeWhatMatches) {
   for (int64_t cores : {0, 2}) {
     SCOPED_TRACE(cores);
@@ -74,7 +113,10 @@ TEST_F(SimulatorTest, InsertsBeforeWhatMatches) {
       for (const CriticalPart &part : result.criticalPath)
         path += part.seconds;
       EXPECT_EQ(path, result.getStep()) << pattern;
-      EXPECT_EQ(result.parts[timed->getInsertedPart()], slow * 3 * kMs);
+      const auto &parts = timed->getParts();
+      EXPECT_EQ(result.parts[std::ranges::find(parts, kInserted) -
+                             parts.begin()],
+                slow * 3 * kMs);
     }
     // Others wait for the one rank.
     const Simulation one =

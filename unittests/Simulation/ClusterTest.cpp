@@ -188,7 +188,7 @@ TEST(Cluster, NamesWhatIsWrong) {
   EXPECT_THAT(messageOf("{\"version\": 1}"), HasSubstr("no member \"nodes\""));
   EXPECT_EQ(loadCluster("h10").status().message(),
             "cluster 'h10': no such file, and no cluster that is known; known "
-            "are a100, h100 and h200; did you mean 'h100'?");
+            "are a100, h100, h200, selene, frontera-rtx; did you mean 'h100'?");
 }
 
 TEST(Cluster, PlacesTilesOnNodes) {

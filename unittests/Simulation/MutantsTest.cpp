@@ -54,6 +54,8 @@ TEST(Mutants, OfWhatIfs) {
                                    "fuse launch\n"
                                    "straggler 1=2\n"
                                    "straggler 1=1e3\n"
+                                   "straggler spread=0.1,seed=7\n"
+                                   "device h200x8\n"
                                    "network bandwidth=4,latency=0.25\n"
                                    "overlap none\n";
   ASSERT_TRUE(optimus_fuzz::tryWhatIf(kChanges));

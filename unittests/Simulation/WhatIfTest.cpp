@@ -11,6 +11,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 using namespace optimus_simulation;
 using testing::ElementsAre;
 
@@ -36,6 +38,35 @@ TEST(WhatIf, ReadsStragglers) {
     EXPECT_EQ(messageOf(parseStraggler(std::string("1=") + factor, 4)),
               "expected a factor from 1e-6 to 1e6, found '" +
                   std::string(factor) + "'");
+}
+
+TEST(WhatIf, DrawsEveryRank) {
+  auto spread = parseSpread("spread=0.1,seed=7");
+  ASSERT_TRUE(spread.ok()) << spread.status().message();
+  // Logarithms of factors have the spread, and 0 in the mean.
+  constexpr int kRanks = 4096;
+  double sum = 0, squares = 0;
+  for (int rank = 0; rank != kRanks; ++rank) {
+    const double z = std::log(spread->getFactor(rank)) / 0.1;
+    sum += z;
+    squares += z * z;
+  }
+  EXPECT_NEAR(sum / kRanks, 0, 0.05);
+  EXPECT_NEAR(squares / kRanks, 1, 0.07);
+  EXPECT_EQ(spread->getFactor(3),
+            parseSpread("seed=7,spread=0.1")->getFactor(3));
+  EXPECT_NE(spread->getFactor(3), parseSpread("spread=0.1")->getFactor(3));
+  WhatIf both{.stragglers = {{3, 2}}, .spreads = {*spread}};
+  EXPECT_EQ(both.getFactor(3), 2 * spread->getFactor(3));
+  EXPECT_EQ(both.getFactor(2), spread->getFactor(2));
+  for (const char *text : {"spread=3", "seed=1", "spread=0"})
+    EXPECT_EQ(messageOf(parseSpread(text)),
+              "expected a spread from 1e-06 to 2, found '" + std::string(text) +
+                  "'");
+  EXPECT_EQ(messageOf(parseSpread("spread=nan")),
+            "expected a number from 0, found 'nan'");
+  EXPECT_EQ(messageOf(parseSpread("spread=1,seed=0.5")),
+            "expected a whole number for a seed, found 'spread=1,seed=0.5'");
 }
 
 TEST(WhatIf, ReadsScalings) {
@@ -67,6 +98,18 @@ TEST(WhatIf, ReadsInsertions) {
               "expected a time from 1ns to 3600s in ns, us, ms or s, as 20us, "
               "found '" +
                   std::string(time) + "'");
+}
+
+TEST(WhatIf, ReadsBuckets) {
+  auto bucket = parseBucket("* backward=25MiB");
+  ASSERT_TRUE(bucket.ok()) << bucket.status().message();
+  EXPECT_EQ(bucket->pattern, "* backward");
+  EXPECT_EQ(bucket->bytes, 25 << 20);
+  for (const char *size : {"25", "0B", "nanB", "2TiB", "-1KiB"})
+    EXPECT_EQ(messageOf(parseBucket(std::string("reduce=") + size)),
+              "expected a size from 1B to 1024GiB in B, KiB, MiB or GiB, as "
+              "25MiB, found '" +
+                  std::string(size) + "'");
 }
 
 TEST(WhatIf, ReadsNetworks) {
@@ -110,19 +153,27 @@ TEST(WhatIf, ChangesLinksAndWhatWasMeasured) {
 TEST(WhatIf, SaysWhatDiffers) {
   EXPECT_TRUE(WhatIf().describe().empty());
   WhatIf all{.stragglers = {{2, 1.5}},
+             .spreads = {{0.1, 7}},
              .scalings = {{"gemm", 0.5}, {"h.0.*", 0, /*rank=*/1}},
              .insertions = {{"copy", 2e-3}},
              .fusions = {{"add_*"}},
+             .buckets = {{"* backward", 1024}},
              .network = {.bandwidth = 2, .latency = 3},
+             .device = "h200x8",
              .overlap = Overlap::None};
   EXPECT_THAT(all.describe(), ElementsAre("rank 2 computes 1.5 times as long",
+                                          "ranks compute e^(0.1 z) times as "
+                                          "long, with z drawn by seed 7",
                                           "'gemm' takes 0.5 times as long",
                                           "'h.0.*' of rank 1 takes no time",
                                           "2 ms are computed before 'copy'",
                                           "neighbours among 'add_*' are one "
                                           "kernel",
+                                          "neighbours among '* backward' move "
+                                          "together up to 1024 bytes",
                                           "links have 2 times the bandwidth",
                                           "links have 3 times the latency",
+                                          "devices are those of h200x8",
                                           "nothing overlaps"));
 }
 

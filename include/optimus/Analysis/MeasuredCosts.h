@@ -4,41 +4,35 @@
 // Exceptions. See LICENSE for licence information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-//===----------------------------------------------------------------------===//
-//
-// Commands of a program and those of a run of it, or of the same model compiled
-// otherwise, found by what they do and where in the model they come from.
-//
-//===----------------------------------------------------------------------===//
-
 #ifndef OPTIMUS_ANALYSIS_MEASUREDCOSTS_H
 #define OPTIMUS_ANALYSIS_MEASUREDCOSTS_H
 
-#include "optimus/Analysis/RunProfile.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Prices/RunTimes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
 
 #include <memory>
 
 namespace mlir::optimus {
 
+using optimus_prices::MeasuredCommand;
+using optimus_prices::RunProfile;
+
+/// What a run measured of a program's operations.
 class MeasuredCosts {
 public:
-  MeasuredCosts(RunProfile profile, std::string name);
+  MeasuredCosts(optimus_prices::RunTimes times, std::string name)
+      : times(std::move(times)), name(std::move(name)) {}
 
-  /// Reads what `optimus-run train --profile` wrote: FILE or, of several
-  /// processes, FILE.0, FILE.1 and so on. An error names the file.
+  /// Reads what `optimus-run train --profile` wrote, as RunTimes.
   static llvm::Expected<std::shared_ptr<const MeasuredCosts>>
   load(StringRef path);
 
   /// The time of a command, waits excepted; a collective, from its start to its
-  /// end. The mean of those of the same function, path and work; else of the
-  /// same path and work, as for what is recomputed now and was not then; else
-  /// of the same work. Nothing where none was measured.
+  /// end. Nothing where nothing like it was measured.
   std::optional<double> getSeconds(exec::CommandOpInterface command) const;
 
   /// Whether the run had this mesh and this strategy, on such a device.
@@ -54,21 +48,12 @@ public:
   /// The same of all functions, and that the run had no other parameters.
   LogicalResult verify(ModuleOp module) const;
 
-  const RunProfile &getProfile() const { return profile; }
+  const RunProfile &getProfile() const { return times.getProfile(); }
   StringRef getName() const { return name; }
 
 private:
-  /// Sums, of which the mean is taken.
-  struct Seconds {
-    double sum = 0;
-    int64_t count = 0;
-  };
-
-  std::optional<double> lookup(StringRef key) const;
-
-  RunProfile profile;
+  optimus_prices::RunTimes times;
   std::string name;
-  llvm::StringMap<Seconds> byKey;
 };
 
 } // namespace mlir::optimus

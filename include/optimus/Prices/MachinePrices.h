@@ -80,6 +80,9 @@ public:
   /// How many ranks take turns on a core, at least 1.
   double getRanksOfCore() const { return sharedWhenMeasured * slowdown; }
 
+  /// Whether some core has no thread of a rank.
+  bool hasIdleCores() const { return threadsOfCore < 1; }
+
   bool isForGpu() const { return compute.isForGpu(); }
   /// Of a rank.
   int64_t getThreads() const { return compute.getProfile().threads; }
@@ -97,6 +100,7 @@ private:
   /// How much slower a rank was measured because ranks shared cores then, and
   /// how much slower than that it computes here.
   double sharedWhenMeasured = 1, slowdown = 1;
+  double threadsOfCore = 1;
 };
 
 } // namespace optimus_prices

@@ -130,6 +130,12 @@ struct HostLink {
   double alpha = 10e-6;
 };
 
+/// Between a processor's memory and scratch files on a disk: what a processor
+/// spends on a byte, besides.
+struct ScratchLink : HostLink {
+  double inProcessorSeconds = 0, outProcessorSeconds = 0;
+};
+
 /// What a collective of S bytes costs among `ranks` ranks, alpha + beta·S, with
 /// S the whole tensor: the tensor delivered by a broadcast, left everywhere by
 /// an all-gather, or read by a reduce-scatter.
@@ -174,6 +180,7 @@ struct MachineProfile : CommunicationProfile {
   std::optional<GpuProfile> gpu;
   /// Where it is known.
   std::optional<HostLink> hostLink;
+  std::optional<ScratchLink> scratch;
 };
 
 } // namespace optimus_prices

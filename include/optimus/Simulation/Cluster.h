@@ -96,8 +96,11 @@ struct ClusterPlace {
   int64_t node = 0, device = 0;
 };
 
-/// Reads a file, or makes the cluster of a known machine profile of GPUs: nodes
-/// of eight, a card for each, as "h100", with NCCL's protocols. InvalidArgument
+/// The names of those that are known: nodes of eight GPUs of a known machine
+/// profile with a card for each and NCCL's protocols, as "h100", and "selene"
+/// of such; "frontera-rtx".
+std::vector<std::string> listKnownClusters();
+/// Reads a file, or makes a cluster that is known by name. InvalidArgument
 /// names the file and its mistake; every field is read, or refused with the
 /// nearest name.
 optimus_support::StatusOr<Cluster> loadCluster(const std::string &nameOrPath);

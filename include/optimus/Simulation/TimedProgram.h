@@ -11,6 +11,7 @@
 
 #include "optimus/Prices/MachinePrices.h"
 #include "optimus/Prices/MachineProfile.h"
+#include "optimus/Prices/RunTimes.h"
 #include "optimus/Simulation/WhatIf.h"
 
 #include "optimus-support/Program.h"
@@ -59,14 +60,17 @@ struct TimedCommand {
   Picoseconds processors = 0;
   /// By which `seconds` are multiplied already.
   double scale = 1;
-  /// What the rank computes before it.
+  /// What the rank computes before it, and its number in `parts`.
   Picoseconds inserted = 0;
+  uint32_t insertedPart = 0;
   /// Of collectives and messages: by what axes, in `axes`.
   uint32_t axes = 0;
   /// Not 0: a wait of a later call is for it.
   uint32_t carried = 0;
   /// Of a wait: the command, or kNone where it is carried.
   uint32_t awaited = 0;
+  /// Whether its time is that of a run, and not a formula's.
+  bool hasRun = false;
 };
 
 /// What is waited for, as reports name it.
@@ -87,8 +91,11 @@ struct TimedFunction {
   std::vector<std::pair<uint32_t, uint32_t>> afterCopies;
 };
 
-/// The part of what is inserted.
+/// The parts of what is inserted, of what a run's ranks spent on starting
+/// collectives, and of what processors spend on copies to other memories.
 inline constexpr const char *kInserted = "inserted";
+inline constexpr const char *kStarting = "starting collectives";
+inline constexpr const char *kCopying = "processors of copies";
 
 /// How many commands a change met.
 struct Match {
@@ -100,11 +107,15 @@ struct Match {
 /// functions and tables.
 class TimedProgram {
 public:
-  /// The programs outlive this.
+  /// The programs outlive this. Commands that a `run` knows take what they took
+  /// there, by the ratio of formulas where `whatIf` changes those. Of a kind of
+  /// command others take the longer, the longer known ones took than their
+  /// formulas say.
   TimedProgram(const optimus_support::program::ProgramsT &programs,
                const optimus_support::program::TargetT &target,
                const optimus_prices::MachineProfile &machine,
-               const WhatIf &whatIf);
+               const WhatIf &whatIf,
+               const optimus_prices::RunTimes *run = nullptr);
 
   const optimus_support::Mesh &getMesh() const { return mesh; }
   const optimus_support::program::TargetT &getTarget() const { return target; }
@@ -139,13 +150,18 @@ public:
   const std::optional<optimus_prices::SharedCores> &getSharedCores() const {
     return cores;
   }
-  /// The number in `parts` of what is inserted, if anything is.
-  uint32_t getInsertedPart() const { return insertedPart; }
   /// Of each scaling, insertion and fusion.
   const std::vector<Match> &getMatches() const { return matches; }
 
 private:
   friend class FunctionTimer;
+
+  /// Of a kind of command, as far as a run knows them.
+  struct Known {
+    double seconds = 0, formula = 0;
+  };
+  void learn(const std::map<std::string, Known> &known);
+  const std::string &getName(const TimedCommand &command) const;
 
   optimus_support::Mesh mesh;
   const optimus_support::program::TargetT &target;
@@ -154,7 +170,6 @@ private:
   std::vector<std::string> parts;
   std::vector<ExposureName> exposures;
   std::vector<std::vector<uint32_t>> axes;
-  uint32_t insertedPart = 0;
   std::vector<Match> matches;
   /// By table and function; and of ranks whose own commands are changed.
   std::vector<std::vector<TimedFunction>> functions;

@@ -26,6 +26,15 @@ struct Straggler {
   double factor = 1;
 };
 
+/// Every rank computes e^(deviation · z) times as long, with a z that is drawn
+/// from the standard normal distribution by the seed and the rank.
+struct Spread {
+  double deviation = 0;
+  int64_t seed = 0;
+
+  double getFactor(int64_t rank) const;
+};
+
 /// Every rank.
 inline constexpr int64_t kAllRanks = -1;
 
@@ -56,6 +65,16 @@ struct Fusion {
   std::string origin = {};
 };
 
+/// Such collectives of one kind among the same ranks, as they follow each other,
+/// move together up to so many bytes: with the last of them, and before any of
+/// them is waited for.
+struct Bucket {
+  std::string pattern;
+  double bytes = 0;
+  int64_t rank = kAllRanks;
+  std::string origin = {};
+};
+
 /// Links with so many times the bandwidth, and so many times the latency.
 struct NetworkChange {
   double bandwidth = 1;
@@ -74,11 +93,19 @@ enum class Overlap {
 
 struct WhatIf {
   std::vector<Straggler> stragglers = {};
+  std::vector<Spread> spreads = {};
   std::vector<Scaling> scalings = {};
   std::vector<Insertion> insertions = {};
   std::vector<Fusion> fusions = {};
+  std::vector<Bucket> buckets = {};
   NetworkChange network = {};
+  /// The machine profile of other devices, and where it was asked for; empty
+  /// for those that there are.
+  std::string device = {}, deviceOrigin = {};
   Overlap overlap = Overlap::Scheduled;
+
+  /// How many times as long a rank computes.
+  double getFactor(int64_t rank) const;
 
   /// One text for each change: "rank 3 computes 1.5 times as long".
   std::vector<std::string> describe() const;
@@ -87,12 +114,16 @@ struct WhatIf {
 /// "RANK=FACTOR" with a rank below `ranks`.
 optimus_support::StatusOr<Straggler> parseStraggler(const std::string &text,
                                                     int64_t ranks);
+/// "spread=DEVIATION" with a seed or 0, "spread=0.1,seed=7".
+optimus_support::StatusOr<Spread> parseSpread(const std::string &text);
 /// "GLOB=FACTOR", or of one rank "rank=3/GLOB=FACTOR".
 optimus_support::StatusOr<Scaling> parseScaling(const std::string &text,
                                                 int64_t ranks);
 /// "GLOB=TIME", with a time as "20us".
 optimus_support::StatusOr<Insertion> parseInsertion(const std::string &text,
                                                     int64_t ranks);
+/// "GLOB=SIZE", with a size as "25MiB".
+optimus_support::StatusOr<Bucket> parseBucket(const std::string &text);
 /// "bandwidth=FACTOR", "latency=FACTOR" or both with a comma between.
 optimus_support::StatusOr<NetworkChange>
 parseNetworkChange(const std::string &text);

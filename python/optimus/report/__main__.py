@@ -38,7 +38,13 @@ from optimus.report import (
     training_page,
     window,
 )
-from optimus.report.exports import memory_viz, minimalloc, perfetto, tensorboard
+from optimus.report.exports import (
+    chakra,
+    memory_viz,
+    minimalloc,
+    perfetto,
+    tensorboard,
+)
 from optimus.report.memory import Memory
 from optimus.report.profile import Profile
 from optimus.report.queues import Queues
@@ -109,10 +115,11 @@ def _parser() -> Parser:
     _add_inputs(export, "where to write; - is standard output")
     export.add_argument(
         "--format",
-        choices=list(FORMATS),
+        choices=[*FORMATS, "chakra"],
         required=True,
         help="a memory snapshot for pytorch.org/memory_viz, a trace for "
-        "ui.perfetto.dev, or live ranges for optimus-plan",
+        "ui.perfetto.dev, live ranges for optimus-plan, or a folder with Chakra's "
+        "execution trace of each rank",
     )
     return parser
 
@@ -213,6 +220,8 @@ def _export(options: argparse.Namespace) -> None:
     choice = _choose(options, profiles, lambda function: len(function.commands))
     windows = window.windows_of(profiles, choice, options.rank is None)
     window.check(windows, choice)
+    if options.format == "chakra":
+        return chakra.write(windows, options.output)
     output.write_bytes(options.output, FORMATS[options.format](windows))
 
 

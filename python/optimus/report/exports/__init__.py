@@ -10,4 +10,6 @@
 memory_viz  PyTorch's memory snapshot, for pytorch.org/memory_viz
 perfetto    Chrome's trace events, for ui.perfetto.dev and chrome://tracing
 minimalloc  live ranges as CSV, for optimus-plan and other planners
+
+chakra      execution traces of MLCommons Chakra, a folder, which `write` makes
 """

@@ -10,14 +10,12 @@ run, with a scalar for each column of its log."""
 
 import calendar
 import os
-import shutil
-import tempfile
 import time
 from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
-from optimus import wheels
+from optimus import output, wheels
 from optimus.arguments import Mistake
 from optimus.report import ReportError, training
 from optimus.report.training import Run
@@ -79,21 +77,13 @@ def write(runs: Sequence[Run], folder: str) -> None:
 
 
 def _write_run(library: Library, log: TrainingLog, target: str) -> None:
-    parent, name = os.path.split(target)
-    hidden = tempfile.mkdtemp(prefix=".%s.optimus-tmp-" % name, dir=parent)
-    # The hidden folder is its owner's alone; this one is as any other.
-    new = os.path.join(hidden, name)
-    try:
-        os.mkdir(new)
+    with output.new_folder(target) as new:
         writer = library.writer.EventFileWriter(new)
         try:
             for event in _events(library, log):
                 writer.add_event(event)
         finally:
             writer.close()
-        os.rename(new, target)
-    finally:
-        shutil.rmtree(hidden, ignore_errors=True)
 
 
 def _events(library: Library, log: TrainingLog):

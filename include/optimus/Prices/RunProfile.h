@@ -6,14 +6,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The compiler's reader of what `optimus-run train --profile` wrote;
-// docs/profile.md describes the file. It knows no IR. Times are seconds, sizes
+// The reader of what `optimus-run train --profile` wrote, for the compiler and
+// the simulator; docs/profile.md describes the file. Times are seconds, sizes
 // bytes.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_ANALYSIS_RUNPROFILE_H
-#define OPTIMUS_ANALYSIS_RUNPROFILE_H
+#ifndef OPTIMUS_PRICES_RUNPROFILE_H
+#define OPTIMUS_PRICES_RUNPROFILE_H
 
 #include "optimus-support/Status.h"
 
@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-namespace mlir::optimus {
+namespace optimus_prices {
 
 /// A command of a function, waits left out, and what it took.
 struct MeasuredCommand {
@@ -32,6 +32,8 @@ struct MeasuredCommand {
   std::string kind, kernel;
   /// "h.0.mlp.up" or "h.0.mlp.up backward"; empty where there is none.
   std::string path;
+  /// Its place among the function's commands, waits counted.
+  int64_t number = 0;
   /// Bytes read and written, those of an update counted twice; of these, the
   /// bytes written, unknown for collectives.
   int64_t bytes = 0, written = 0;
@@ -44,7 +46,12 @@ struct MeasuredCommand {
   /// came last, since the others wait for it; of the time in which several were
   /// under way on an axis, each has an equal share.
   double seconds = 0;
+  /// The median time that its rank spent on it, from the end of the command
+  /// before it; of a collective on starting it, of all ranks the least.
+  double busy = 0;
   bool isCollective = false;
+  /// Whether it copies beside what its rank computes.
+  bool isBeside = false;
 };
 
 /// How long a value lies in memory between two commands that touch it: the
@@ -57,6 +64,8 @@ struct MeasuredIdle {
 struct RunProfile {
   /// As the run had them: "row:2,col:2", "summa", "cpu".
   std::string mesh, strategy, device;
+  /// Of the model's definition, as the manifest has it.
+  std::string modelHash;
   /// Of the run, and the names of the hosts that its processes had.
   int64_t numRanks = 1;
   /// Each of the run's processes writes a file; the place of this one, from 0.
@@ -68,6 +77,11 @@ struct RunProfile {
   /// By id of the value that a buffer of the training step holds first.
   std::map<std::string, MeasuredIdle> idle;
   int64_t numSteps = 0;
+  /// The median of a step of all ranks, from the first call's begin to the last
+  /// one's end.
+  double stepSeconds = 0;
+  /// How often a rank called a function in a step.
+  int64_t callsPerStep = 0;
 
   /// Whether each of several ranks had a host of its own.
   bool hasHostForEachRank() const {
@@ -88,6 +102,6 @@ struct RunProfile {
   optimus_support::Status add(const RunProfile &other);
 };
 
-} // namespace mlir::optimus
+} // namespace optimus_prices
 
-#endif // OPTIMUS_ANALYSIS_RUNPROFILE_H
+#endif // OPTIMUS_PRICES_RUNPROFILE_H

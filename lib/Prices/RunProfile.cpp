@@ -6,19 +6,19 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus/Analysis/RunProfile.h"
+#include "optimus/Prices/RunProfile.h"
 
 #include "optimus-support/InputFile.h"
 
-#include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringRef.h"
-
 #include <algorithm>
+#include <charconv>
 #include <optional>
+#include <span>
 #include <sqlite3.h>
+#include <string_view>
 #include <tuple>
 
-using namespace mlir::optimus;
+using namespace optimus_prices;
 using optimus_support::concat;
 using optimus_support::dataLoss;
 using optimus_support::InputFile;
@@ -46,14 +46,36 @@ std::string getText(Row row, int column) {
               : std::string();
 }
 
+bool parseInteger(std::string_view text, int64_t &number) {
+  const char *end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && stop == end;
+}
+
+/// What stands between separators.
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(separator, at), text.size());
+    parts.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
 double getMedian(std::vector<int64_t> &values) {
   auto middle = values.begin() + values.size() / 2;
   std::nth_element(values.begin(), middle, values.end());
   return double(*middle);
 }
 
-/// A command of a function, or a function and a step.
+/// A command of a function.
 using Place = std::pair<int64_t, int64_t>;
+
+/// Of a function, in a step.
+struct Call {
+  int64_t function, step, begin, end;
+};
 
 struct CommandTime {
   int64_t command, begin, end;
@@ -102,14 +124,15 @@ private:
   Status readTimes();
   Status readTransfers();
   std::vector<std::vector<TimedCommand>>
-  byLink(llvm::ArrayRef<TimedCommand> transfers) const;
+  byLink(std::span<const TimedCommand> transfers) const;
+  void findBusy();
   Status readIdle();
 
   sqlite3 *database = nullptr;
   sqlite3_stmt *statement = nullptr;
   RunProfile profile;
-  /// The calls that count, each with its function and its step, and the first.
-  std::map<int64_t, Place> calls;
+  /// The calls that count, and the first.
+  std::map<int64_t, Call> calls;
   int64_t firstCall = 0;
   std::map<int64_t, std::string> functions;
   /// By function and command, the place in `profile.commands`.
@@ -121,7 +144,8 @@ private:
 
 /// The time of a command of a call, or null.
 static CommandTime *findTime(std::vector<CommandTime> &times, int64_t command) {
-  auto found = llvm::lower_bound(times, CommandTime{command, 0, 0});
+  auto found = std::lower_bound(times.begin(), times.end(),
+                                CommandTime{command, 0, 0});
   bool isFound = found != times.end() && found->command == command;
   return isFound ? &*found : nullptr;
 }
@@ -176,12 +200,13 @@ Status ProfileReader::readTrace() {
   profile.mesh = trace["mesh"];
   profile.strategy = trace["strategy"];
   profile.device = trace["device"];
+  profile.modelHash = trace["model_hash"];
   profile.hosts.insert(trace["host"]);
   auto read = [&](const char *key, auto &number) {
-    return llvm::StringRef(trace[key]).getAsInteger(10, number)
-               ? dataLoss(concat("expected a number of ", key, ", found '",
-                                 trace[key], "'"))
-               : okStatus();
+    return parseInteger(trace[key], number)
+               ? okStatus()
+               : dataLoss(concat("expected a number of ", key, ", found '",
+                                 trace[key], "'"));
   };
   OPTRT_RETURN_IF_ERROR(read("ranks", profile.numRanks));
   if (!trace.contains("processes"))
@@ -194,11 +219,16 @@ Status ProfileReader::readCalls() {
   OPTRT_RETURN_IF_ERROR(
       query("SELECT function, name FROM functions",
             [&](Row row) { functions[getInteger(row, 0)] = getText(row, 1); }));
-  std::map<int64_t, std::vector<std::pair<int64_t, int64_t>>> bySteps;
-  OPTRT_RETURN_IF_ERROR(
-      query("SELECT step, call, function FROM calls", [&](Row row) {
-        bySteps[getInteger(row, 0)].push_back(
-            {getInteger(row, 1), getInteger(row, 2)});
+  std::map<int64_t, std::vector<std::pair<int64_t, Call>>> bySteps;
+  std::set<int64_t> ranks;
+  OPTRT_RETURN_IF_ERROR(query(
+      "SELECT step, call, function, begin, end, rank FROM calls", [&](Row row) {
+        ranks.insert(getInteger(row, 5));
+        const int64_t step = getInteger(row, 0);
+        bySteps[step].push_back(
+            {getInteger(row, 1),
+             {getInteger(row, 2), step, getInteger(row, 3),
+              getInteger(row, 4)}});
       }));
   if (bySteps.empty())
     return invalidArgument("expected at least one step, found none");
@@ -207,11 +237,21 @@ Status ProfileReader::readCalls() {
     bySteps.erase(bySteps.begin());
   while (int64_t(bySteps.size()) > kMostSteps)
     bySteps.erase(bySteps.begin());
-  for (const auto &[step, ofStep] : bySteps)
-    for (auto [call, function] : ofStep)
-      calls[call] = {function, step};
+  std::vector<int64_t> spans;
+  for (const auto &[step, ofStep] : bySteps) {
+    int64_t begin = ofStep.front().second.begin, end = begin;
+    for (const auto &[number, call] : ofStep) {
+      calls[number] = call;
+      begin = std::min(begin, call.begin);
+      end = std::max(end, call.end);
+    }
+    spans.push_back(end - begin);
+  }
+  profile.stepSeconds = getMedian(spans) / 1e9;
   firstCall = calls.begin()->first;
-  profile.numSteps = bySteps.size();
+  profile.numSteps = int64_t(bySteps.size());
+  profile.callsPerStep =
+      int64_t(calls.size()) / (profile.numSteps * int64_t(ranks.size()));
   return okStatus();
 }
 
@@ -228,17 +268,16 @@ Status ProfileReader::readHeld() {
 
 /// Sets the ranks of a command on a queue for `axes` of a mesh, "row+col" of
 /// "row:2,col:3". The last axis is the one along which ranks are numbered.
-static void setGroup(MeasuredCommand &command, llvm::StringRef mesh,
-                     llvm::StringRef axes) {
-  llvm::SmallVector<llvm::StringRef> members, sizes;
-  axes.split(members, '+');
-  mesh.split(sizes, ',');
-  for (llvm::StringRef axis : sizes) {
-    auto [name, text] = axis.split(':');
+static void setGroup(MeasuredCommand &command, std::string_view mesh,
+                     std::string_view axes) {
+  const std::vector<std::string_view> members = split(axes, '+');
+  for (std::string_view axis : split(mesh, ',')) {
+    const size_t colon = std::min(axis.find(':'), axis.size());
+    const std::string_view name = axis.substr(0, colon);
     int64_t size = 1;
-    if (text.getAsInteger(10, size))
+    if (!parseInteger(axis.substr(std::min(colon + 1, axis.size())), size))
       continue;
-    if (llvm::is_contained(members, name))
+    if (std::find(members.begin(), members.end(), name) != members.end())
       command.ranks *= size, command.stride = 1;
     else if (command.ranks > 1)
       command.stride *= size;
@@ -255,7 +294,8 @@ Status ProfileReader::readCommands() {
                   getInteger(row, 2), getInteger(row, 3)};
             }));
   return query(
-      "SELECT function, command, commands.kind, name, path, bytes, flops, axes "
+      "SELECT function, command, commands.kind, name, path, bytes, flops, axes, "
+      "queues.kind "
       "FROM commands LEFT JOIN queues USING (function, queue) "
       "WHERE commands.kind <> 'wait'",
       [&](Row row) {
@@ -263,6 +303,7 @@ Status ProfileReader::readCommands() {
         numbers[place] = profile.commands.size();
         MeasuredCommand command;
         command.function = functions[place.first];
+        command.number = place.second;
         command.kind = getText(row, 2);
         command.kernel = getText(row, 3);
         command.path = getText(row, 4);
@@ -270,6 +311,7 @@ Status ProfileReader::readCommands() {
         command.flops = getInteger(row, 6);
         std::tie(command.written, command.largest) = written[place];
         setGroup(command, profile.mesh, getText(row, 7));
+        command.isBeside = getText(row, 8) == "copies";
         profile.commands.push_back(std::move(command));
       });
 }
@@ -289,12 +331,11 @@ Status ProfileReader::queryTimes(const char *rows, Visit visit) {
     auto call = calls.find(getInteger(row, 0));
     if (call == calls.end())
       return;
-    auto [function, step] = call->second;
     TimedCommand timed{
         call->first,
-        step,
+        call->second.step,
         {getInteger(row, 1), getInteger(row, 2), getInteger(row, 3)}};
-    auto number = numbers.find({function, timed.time.command});
+    auto number = numbers.find({call->second.function, timed.time.command});
     if (number != numbers.end() && timed.getDuration() >= 0)
       timed.number = number->second;
     visit(timed);
@@ -309,16 +350,56 @@ Status ProfileReader::readTimes() {
       durations[*timed.number].push_back(timed.getDuration());
   }));
   for (auto &[call, times] : timesOf)
-    llvm::sort(times);
+    std::sort(times.begin(), times.end());
+  findBusy();
   for (size_t i = 0; i < durations.size(); ++i)
     if (!durations[i].empty())
       profile.commands[i].seconds = getMedian(durations[i]) / 1e9;
   return okStatus();
 }
 
+/// Before transfers are read, whose ends become those of their commands.
+void ProfileReader::findBusy() {
+  // By command and step, of each rank.
+  std::vector<std::map<int64_t, std::vector<int64_t>>> durations(
+      profile.commands.size());
+  for (const auto &[number, times] : timesOf) {
+    const Call &call = calls.at(number);
+    int64_t before = call.begin;
+    std::optional<size_t> last;
+    for (const CommandTime &time : times) {
+      const auto found = numbers.find({call.function, time.command});
+      const bool isWait = found == numbers.end();
+      if (!isWait && profile.commands[found->second].isBeside)
+        continue;
+      if (!isWait) {
+        last = found->second;
+        durations[*last][call.step].push_back(
+            std::max<int64_t>(0, time.end - before));
+      }
+      before = std::max(before, time.end);
+    }
+    // The end of the call is part of its last command.
+    if (last)
+      durations[*last][call.step].back() +=
+          std::max<int64_t>(0, call.end - before);
+  }
+  for (size_t i = 0; i != durations.size(); ++i) {
+    MeasuredCommand &command = profile.commands[i];
+    std::vector<int64_t> ofSteps;
+    for (const auto &[step, ofRanks] : durations[i])
+      if (command.ranks > 1)
+        ofSteps.push_back(*std::min_element(ofRanks.begin(), ofRanks.end()));
+      else
+        ofSteps.insert(ofSteps.end(), ofRanks.begin(), ofRanks.end());
+    if (!ofSteps.empty())
+      command.busy = getMedian(ofSteps) / 1e9;
+  }
+}
+
 /// Those of each call among the same ranks, by when they begin.
 std::vector<std::vector<TimedCommand>>
-ProfileReader::byLink(llvm::ArrayRef<TimedCommand> transfers) const {
+ProfileReader::byLink(std::span<const TimedCommand> transfers) const {
   std::map<std::tuple<int64_t, int64_t, int64_t>, std::vector<TimedCommand>>
       links;
   for (const TimedCommand &timed : transfers) {
@@ -327,9 +408,10 @@ ProfileReader::byLink(llvm::ArrayRef<TimedCommand> transfers) const {
   }
   std::vector<std::vector<TimedCommand>> result;
   for (auto &[link, together] : links) {
-    llvm::sort(together, [](const TimedCommand &a, const TimedCommand &b) {
-      return a.time.begin < b.time.begin;
-    });
+    std::sort(together.begin(), together.end(),
+              [](const TimedCommand &a, const TimedCommand &b) {
+                return a.time.begin < b.time.begin;
+              });
     result.push_back(std::move(together));
   }
   return result;
@@ -337,11 +419,11 @@ ProfileReader::byLink(llvm::ArrayRef<TimedCommand> transfers) const {
 
 /// The time of each, out of the time with any under way: transfers at the same
 /// time have equal shares of it.
-static std::vector<int64_t> shareTime(llvm::ArrayRef<TimedCommand> transfers) {
+static std::vector<int64_t> shareTime(std::span<const TimedCommand> transfers) {
   std::vector<int64_t> moments;
   for (const TimedCommand &timed : transfers)
     moments.insert(moments.end(), {timed.time.begin, timed.time.end});
-  llvm::sort(moments);
+  std::sort(moments.begin(), moments.end());
   std::vector<int64_t> shares(transfers.size());
   std::vector<size_t> active;
   size_t next = 0;
@@ -349,7 +431,7 @@ static std::vector<int64_t> shareTime(llvm::ArrayRef<TimedCommand> transfers) {
     for (; next < transfers.size() && transfers[next].time.begin <= moments[i];
          ++next)
       active.push_back(next);
-    llvm::erase_if(active, [&](size_t which) {
+    std::erase_if(active, [&](size_t which) {
       return transfers[which].time.end <= moments[i];
     });
     for (size_t which : active)
@@ -370,11 +452,15 @@ Status ProfileReader::readTransfers() {
   }));
   // By command and step, of all ranks the least.
   std::map<size_t, std::map<int64_t, int64_t>> least;
-  for (const std::vector<TimedCommand> &together : byLink(transfers))
-    for (auto [timed, share] : llvm::zip_equal(together, shareTime(together))) {
-      auto [entry, isNew] = least[*timed.number].insert({timed.step, share});
-      entry->second = std::min(entry->second, share);
+  for (const std::vector<TimedCommand> &together : byLink(transfers)) {
+    const std::vector<int64_t> shares = shareTime(together);
+    for (size_t i = 0; i != together.size(); ++i) {
+      const TimedCommand &timed = together[i];
+      auto [entry, isNew] =
+          least[*timed.number].insert({timed.step, shares[i]});
+      entry->second = std::min(entry->second, shares[i]);
     }
+  }
   for (auto &[number, bySteps] : least) {
     profile.commands[number].isCollective = true;
     std::vector<int64_t> durations;
@@ -404,7 +490,7 @@ Status ProfileReader::readIdle() {
             }));
   std::map<std::string, std::vector<int64_t>> longest;
   for (auto &[call, times] : timesOf)
-    for (const auto &[number, block] : blocksOf[calls[call].first]) {
+    for (const auto &[number, block] : blocksOf[calls[call].function]) {
       int64_t most = 0, last = -1;
       for (int64_t command : block.commands) {
         CommandTime *time = findTime(times, command);
@@ -432,10 +518,10 @@ static int authorize(void *, int action, const char *, const char *name,
   case SQLITE_PRAGMA: // the file's SQL has none
     return SQLITE_OK;
   case SQLITE_FUNCTION:
-    return llvm::is_contained({"sum", "max", "iif", "->>"},
-                              llvm::StringRef(name))
-               ? SQLITE_OK
-               : SQLITE_DENY;
+    for (const std::string_view known : {"sum", "max", "iif", "->>"})
+      if (known == name)
+        return SQLITE_OK;
+    return SQLITE_DENY;
   default:
     return SQLITE_DENY;
   }
@@ -527,12 +613,21 @@ Status RunProfile::add(const RunProfile &other) {
     return a.function == b.function && a.kind == b.kind && a.path == b.path;
   };
   if (mesh != other.mesh || numProcesses != other.numProcesses ||
-      !llvm::equal(commands, other.commands, isSame))
+      !std::equal(commands.begin(), commands.end(), other.commands.begin(),
+                  other.commands.end(), isSame))
     return invalidArgument("expected profiles of the processes of one run, "
                            "found ones of different programs");
   hosts.insert(other.hosts.begin(), other.hosts.end());
-  for (auto [own, its] : llvm::zip_equal(commands, other.commands))
-    own.seconds = own.isCollective ? std::min(own.seconds, its.seconds)
-                                   : std::max(own.seconds, its.seconds);
+  for (size_t i = 0; i != commands.size(); ++i) {
+    MeasuredCommand &own = commands[i];
+    const MeasuredCommand &its = other.commands[i];
+    auto merge = [&](double &time, double otherTime) {
+      time = own.isCollective ? std::min(time, otherTime)
+                              : std::max(time, otherTime);
+    };
+    merge(own.seconds, its.seconds);
+    merge(own.busy, its.busy);
+  }
+  stepSeconds = std::max(stepSeconds, other.stepSeconds);
   return okStatus();
 }

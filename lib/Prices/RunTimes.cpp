@@ -1,0 +1,141 @@
+//===- RunTimes.cpp - What commands took when they ran ----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Prices/RunTimes.h"
+
+#include <algorithm>
+#include <filesystem>
+
+using namespace optimus_support::program;
+using optimus_support::concat;
+using optimus_support::invalidArgument;
+using optimus_support::StatusOr;
+
+namespace optimus_prices {
+
+static bool isCollective(std::string_view kind) {
+  return std::ranges::any_of(EnumValuesCollectiveKind(),
+                             [&](CollectiveKind one) {
+                               return toString(one) == kind;
+                             });
+}
+
+/// What a command does, whatever it does it to: the end of each key. Tables and
+/// accesses differ in the root's writes of a collective, and in the number and
+/// length of attention's rows.
+static std::string getWorkKey(std::string_view kind, std::string_view kernel,
+                              int64_t bytes, int64_t written) {
+  if (isCollective(kind))
+    written = 0;
+  if (kind.starts_with("attention"))
+    bytes = written = 0;
+  return concat("\n", kind, " ", kernel, " ", bytes, " ", written);
+}
+
+CommandKey getKey(const TargetT &target, const ProgramTableT &table,
+                  const FunctionT &function, const CommandT &command) {
+  CommandKey key;
+  key.function = function.name;
+  key.bytes = countBytes(command);
+  if (command.path != kNone)
+    key.pathWithPhase = table.texts[command.path];
+  key.path = key.pathWithPhase.substr(0, key.pathWithPhase.find(' '));
+  const std::string described = describeAction(target, command);
+  const bool isLaunch = command.action.type == Action::Launch;
+  (isLaunch ? key.kernel : key.kind) = described;
+  if (isLaunch)
+    key.kind = "launch";
+  for (const auto &operand : command.operands)
+    if (operand->address != kNone && operand->access != Access::Read)
+      key.written += operand->rows * operand->row_bytes;
+  return key;
+}
+
+RunTimes::RunTimes(RunProfile measured) : profile(std::move(measured)) {
+  for (const MeasuredCommand &command : profile.commands) {
+    const std::string work = getWorkKey(command.kind, command.kernel,
+                                        command.bytes, command.written);
+    for (const std::string &key :
+         {command.function + "\n" + command.path + work, command.path + work,
+          work}) {
+      Sums &sums = byKey[key];
+      sums.times.seconds += command.seconds;
+      sums.times.busy += command.busy;
+      ++sums.count;
+    }
+  }
+}
+
+/// The files of all processes of a run, FILE.0, FILE.1, …
+static StatusOr<RunProfile> readProcesses(const std::string &path) {
+  auto nameOf = [&](int64_t process) { return concat(path, ".", process); };
+  auto exists = [](const std::string &name) {
+    std::error_code none;
+    return std::filesystem::exists(name, none);
+  };
+  constexpr int64_t kMostProcesses = 1 << 16;
+  int64_t any = 0;
+  while (any != kMostProcesses && !exists(nameOf(any)))
+    ++any;
+  // Where there is none, the file itself is what is missed.
+  if (any == kMostProcesses)
+    return RunProfile::read(path);
+  OPTRT_ASSIGN_OR_RETURN(RunProfile profile, RunProfile::read(nameOf(any)));
+  for (int64_t i = 0; i != profile.numProcesses; ++i) {
+    const std::string name = nameOf(i);
+    if (!exists(name))
+      return invalidArgument(concat(
+          "profile '", path, "' is of ", profile.numProcesses,
+          " processes: expected the files ", nameOf(0), " to ",
+          nameOf(profile.numProcesses - 1), ", found no ", name,
+          "; copy it from the host of that process, or give one file by its "
+          "name"));
+    if (i == any)
+      continue;
+    OPTRT_ASSIGN_OR_RETURN(RunProfile other, RunProfile::read(name));
+    if (other.process != i)
+      return invalidArgument(concat("profile '", name, "': expected process ",
+                                    i, " of the run, found process ",
+                                    other.process));
+    OPTRT_RETURN_IF_ERROR(profile.add(other));
+  }
+  return profile;
+}
+
+StatusOr<RunTimes> RunTimes::load(const std::string &path) {
+  std::error_code none;
+  OPTRT_ASSIGN_OR_RETURN(RunProfile profile,
+                         std::filesystem::exists(path, none)
+                             ? RunProfile::read(path)
+                             : readProcesses(path));
+  return RunTimes(std::move(profile));
+}
+
+std::optional<RunTimes::Times> RunTimes::lookup(const std::string &key) const {
+  const auto found = byKey.find(key);
+  if (found == byKey.end())
+    return std::nullopt;
+  const Sums &sums = found->second;
+  return Times{sums.times.seconds / double(sums.count),
+               sums.times.busy / double(sums.count)};
+}
+
+std::optional<RunTimes::Times> RunTimes::find(const CommandKey &key) const {
+  const std::string work =
+      getWorkKey(key.kind, key.kernel, key.bytes, key.written);
+  if (auto times = lookup(key.function + "\n" + key.pathWithPhase + work))
+    return times;
+  if (auto times = lookup(key.pathWithPhase + work))
+    return times;
+  // A recomputed command does the same work as the forward's.
+  if (auto times = lookup(key.path + work))
+    return times;
+  return lookup(work);
+}
+
+} // namespace optimus_prices
