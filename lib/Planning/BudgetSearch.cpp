@@ -22,7 +22,7 @@
 #include "optimus/Dialect/Exec/Transforms/ExtraWorkspace.h"
 #include "optimus/Planning/Quantities.h"
 
-#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <array>
@@ -92,8 +92,17 @@ private:
   void plan(Branch &branch) const;
   /// Compiles a branch's promise, and moves its target by the error.
   void follow(Branch &branch);
-  /// Where no setting promises to fit: what takes the least.
+  /// Where no setting promises to fit: what takes the least. The choices are
+  /// the same for all budgets.
   void searchLeast();
+  /// How many choices are compiled for the least, and with less overlap.
+  size_t countTries() const {
+    return std::max(2, 8 * mostCompiled / kMostCompiled);
+  }
+  /// Compiles a choice, if it was not before, for what takes the least.
+  void tryAsLeast(const Setting &setting, const ValueChoice &choice);
+  /// Of the choices that take the least, some without workspace for overlap.
+  void searchLeastAlone();
   /// The bytes that overlap may add to a candidate's peak.
   int64_t getOverlapAllowance(const Candidate &candidate) const;
   /// Where all choices miss the budget, some by less than overlap may add:
@@ -113,6 +122,13 @@ private:
   /// The same step by the name of a policy, where it was compiled before.
   const Candidate *findCompiled(const Setting &setting,
                                 const RepeatedValues &repeated) const;
+  /// A setting with a choice; nothing where the choice is to keep all.
+  std::optional<Candidate> describe(const Setting &setting,
+                                    const ValueChoice &choice) const;
+  /// By which it is known again.
+  static std::string getKey(const Candidate &candidate) {
+    return candidate.values + " " + candidate.offload;
+  }
   /// Compiles with a choice; nothing where it was tried before.
   std::optional<Candidate> compile(const Setting &setting,
                                    const ValueChoice &choice);
@@ -131,8 +147,11 @@ private:
   std::vector<Branch> branches;
   /// By start, in milliseconds: the least by which a promise was too short.
   std::array<double, BudgetSettings::kMostStarts> optimism = {};
-  llvm::StringSet<> tried;
+  llvm::StringMap<Candidate> tried;
   Candidate best;
+  /// What was compiled for the least. It is named where nothing fits: since a
+  /// larger budget finds it again, that much is enough.
+  std::vector<Candidate> leasts;
   /// What misses the budget by less than overlap may add.
   std::vector<Candidate> nearMisses;
   int numCompiled = 0, mostCompiled = 0;
@@ -165,7 +184,13 @@ Candidate BudgetSearch::run(ModuleOp module) {
     searchLeast();
   if (!fits(best))
     searchLessOverlap();
-  return best;
+  if (!fits(best))
+    searchLeastAlone();
+  if (fits(best) || !best.problem.empty() || leasts.empty())
+    return best;
+  return *llvm::min_element(leasts, [](const Candidate &a, const Candidate &b) {
+    return a.rankBytes < b.rankBytes;
+  });
 }
 
 void BudgetSearch::extend(SettingList &list) {
@@ -262,13 +287,17 @@ void BudgetSearch::plan(Branch &branch) const {
 }
 
 void BudgetSearch::searchLeast() {
+  // Where much was compiled, not every setting was considered.
+  for (SettingList &list : lists)
+    while (best.problem.empty() && list.next < list.offloads.size())
+      extend(list);
+  for (const Setting &setting : settings)
+    if (setting.alone.problem.empty())
+      leasts.push_back(setting.alone);
   // The model may have ruled out a start that fits.
   if (!settings.empty())
-    for (const ValueChoice &start : settings.front().starts) {
-      std::optional<Candidate> found = compile(settings.front(), start);
-      if (found && isBetter(*found, best))
-        best = *found;
-    }
+    for (const ValueChoice &start : settings.front().starts)
+      tryAsLeast(settings.front(), start);
   if (fits(best))
     return;
   struct Least {
@@ -285,11 +314,47 @@ void BudgetSearch::searchLeast() {
     }
   llvm::stable_sort(
       all, [](const Least &a, const Least &b) { return a.bytes < b.bytes; });
-  const size_t most = std::max(2, 8 * mostCompiled / kMostCompiled);
-  for (const Least &least : ArrayRef(all).take_front(most))
-    if (std::optional<Candidate> found = compile(*least.setting, least.choice);
-        found && isBetter(*found, best))
-      best = *found;
+  for (const Least &least : ArrayRef(all).take_front(countTries()))
+    tryAsLeast(*least.setting, least.choice);
+}
+
+void BudgetSearch::tryAsLeast(const Setting &setting,
+                              const ValueChoice &choice) {
+  std::optional<Candidate> found = describe(setting, choice);
+  if (!found)
+    return;
+  if (auto known = tried.find(getKey(*found)); known != tried.end())
+    found = known->second;
+  else
+    found = compile(setting, choice);
+  if (isBetter(*found, best))
+    best = *found;
+  const bool isKnown = llvm::any_of(leasts, [&](const Candidate &other) {
+    return getKey(other) == getKey(*found);
+  });
+  if (found->problem.empty() && !isKnown)
+    leasts.push_back(*found);
+}
+
+void BudgetSearch::searchLeastAlone() {
+  auto getLeast = [](const Candidate &candidate) {
+    return candidate.rankBytes - candidate.overlapBytes;
+  };
+  llvm::stable_sort(leasts, [&](const Candidate &a, const Candidate &b) {
+    return getLeast(a) < getLeast(b);
+  });
+  constexpr size_t kMost = 2;
+  for (Candidate alone : std::vector(
+           leasts.begin(), leasts.begin() + std::min(leasts.size(), kMost))) {
+    if (alone.overlapBytes == 0)
+      continue;
+    alone.extraWorkspace = "0";
+    predict(alone);
+    if (isBetter(alone, best))
+      best = alone;
+    if (alone.problem.empty())
+      leasts.push_back(alone);
+  }
 }
 
 int64_t BudgetSearch::getOverlapAllowance(const Candidate &candidate) const {
@@ -303,7 +368,7 @@ void BudgetSearch::searchLessOverlap() {
     return a.rankBytes < b.rankBytes;
   });
   // With a little less each, else the nearest with less and less.
-  size_t most = std::max(2, 8 * mostCompiled / kMostCompiled);
+  size_t most = countTries();
   for (double part : kLessOverlap) {
     for (const Candidate &near : ArrayRef(nearMisses).take_front(most)) {
       Candidate now = near;
@@ -334,25 +399,34 @@ BudgetSearch::findCompiled(const Setting &setting,
   return nullptr;
 }
 
-std::optional<Candidate> BudgetSearch::compile(const Setting &setting,
-                                               const ValueChoice &choice) {
+std::optional<Candidate>
+BudgetSearch::describe(const Setting &setting,
+                       const ValueChoice &choice) const {
   Candidate candidate = setting.alone;
   std::string values = setting.model.describe(choice.repeated),
               offloaded = setting.model.describe(choice.offloaded);
   candidate.values = values.empty() ? "none" : values;
   if (!offloaded.empty())
     candidate.offload += (candidate.offload.empty() ? "" : ",") + offloaded;
-  if ((values.empty() && offloaded.empty()) ||
-      !tried.insert(candidate.values + " " + candidate.offload).second)
+  if (values.empty() && offloaded.empty())
     return std::nullopt;
-  const Candidate *same = candidate.offload.empty()
+  return candidate;
+}
+
+std::optional<Candidate> BudgetSearch::compile(const Setting &setting,
+                                               const ValueChoice &choice) {
+  std::optional<Candidate> candidate = describe(setting, choice);
+  if (!candidate || tried.contains(getKey(*candidate)))
+    return std::nullopt;
+  const Candidate *same = candidate->offload.empty()
                               ? findCompiled(setting, choice.repeated)
                               : nullptr;
   if (same)
-    candidate.takePrediction(*same);
+    candidate->takePrediction(*same);
   else
-    predict(candidate);
-  noteMiss(candidate);
+    predict(*candidate);
+  noteMiss(*candidate);
+  tried.try_emplace(getKey(*candidate), *candidate);
   return candidate;
 }
 

@@ -34,9 +34,10 @@ static constexpr size_t kMostWayCommands = 60'000;
 
 static std::string describe(const Candidate &candidate) {
   return formatv(
-      "--mesh {0} --strategy {1} --recompute {2}{3}", candidate.mesh.toString(),
-      candidate.strategy, candidate.recompute,
-      candidate.offload.empty() ? "" : " --offload " + candidate.offload);
+      "--mesh {0} --strategy {1} --recompute {2}{3}{4}",
+      candidate.mesh.toString(), candidate.strategy, candidate.recompute,
+      candidate.offload.empty() ? "" : " --offload " + candidate.offload,
+      candidate.extraWorkspace.empty() ? "" : ", no workspace for overlap");
 }
 
 static void printParts(func::FuncOp step, bool isForGpu,
@@ -125,12 +126,13 @@ std::string mlir::optimus::explainBudget(
   std::string text;
   llvm::raw_string_ostream out(text);
   std::string allowed = formatBytes(budget);
-  std::string needed = formatBytes(least->rankBytes);
+  // To the byte: as a budget, what is rounded may be too little.
+  std::string needed = formatv("{0} bytes", least->rankBytes);
   // So close that only the last digits differ.
-  if (needed == allowed) {
+  if (formatBytes(least->rankBytes) == allowed)
     allowed = formatv("{0} bytes", budget);
-    needed = formatv("{0} bytes", least->rankBytes);
-  }
+  else
+    needed = formatv("{0} ({1})", formatBytes(least->rankBytes), needed);
   const bool isBelowHeld = least->heldBytes > budget;
   out << formatv("no layout fits the memory budget of {0}{1}; the least that "
                  "was found is {2} a rank, with {3}\n",

@@ -83,6 +83,9 @@ private:
   /// that was ruled out gets all policies, if they are in question.
   void compileLeast(bool mayRecompute);
   void predictWhole(Candidate &candidate);
+  /// Where nothing fits: chooses values one by one for the layout with the
+  /// least bytes, where its search was skipped as hopeless.
+  void chooseLeast();
   /// Whether a candidate's layout is known to hold more than the budget before
   /// anything is computed. Then no choice of values helps.
   bool holdsTooMuch(const Candidate &candidate) const;
@@ -329,6 +332,23 @@ void LayoutChoice::compileLeast(bool mayRecompute) {
   predictAll(withPolicies(layout, ccl::getRecomputePolicies().drop_front()));
 }
 
+void LayoutChoice::chooseLeast() {
+  const Candidate *least = nullptr;
+  for (const Candidate &candidate : candidates)
+    if (candidate.isPredicted() &&
+        (!least || candidate.rankBytes < least->rankBytes))
+      least = &candidate;
+  auto isChosen = [&](const Candidate &candidate) {
+    return candidate.recompute == kBudget && candidate.hasLayoutOf(*least);
+  };
+  auto known = least ? llvm::find_if(candidates, isChosen) : candidates.end();
+  if (known != candidates.end() && !known->isPredicted() &&
+      holdsTooMuch(*known)) {
+    known->problem.clear();
+    predictWithin(module, question, candidates, listener, *known);
+  }
+}
+
 void LayoutChoice::chooseByLayers(ArrayRef<StringRef> policies,
                                   bool mayRecompute) {
   bounds.emplace(module, question);
@@ -371,6 +391,9 @@ Status LayoutChoice::explainFailure() {
     return invalidArgument(
         "no layout is possible" +
         (candidates.empty() ? "" : ": " + candidates.front().problem));
+  // A deep model's would take longer than its choice may.
+  if (!prices)
+    chooseLeast();
   return invalidArgument(explainBudget(module, question, candidates, listener,
                                        [&](Candidate &candidate) {
                                          if (prices)

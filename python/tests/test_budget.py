@@ -13,6 +13,7 @@ import re
 import pytest
 
 from test_auto import rows
+from test_laws import often
 from selection import covering
 from tools import BertModel, LlamaModel, Model
 
@@ -141,6 +142,37 @@ def test_a_budget_that_is_missed_by_a_byte(tools, tmp_path):
     expected = "no layout fits the memory budget of %d bytes; the least that was found is %d bytes a rank"
     assert expected % (needed - 1, needed) in result.stderr
     assert "--offload-bandwidth to keep values elsewhere between uses or another" in result.stderr
+
+
+def least_named(tools, *command):
+    """The bytes that a failing budget is told to have."""
+    result = tools.call(*command)
+    assert result.returncode == 1, result.stdout
+    (least,) = re.findall(r"the least that was found is .*?(\d+) bytes", result.stderr)
+    return int(least)
+
+
+@pytest.mark.parametrize(
+    "family, layout",
+    often(
+        [
+            ("llama", "--mesh row:1,col:2 --strategy megatron"),
+            ("llama", "--mesh row:1,col:2 --strategy megatron --recompute budget"),
+            ("gpt2", "--mesh row:2,col:2"),
+            ("gpt2", "--mesh row:2,col:2 --recompute budget"),
+            ("gpt2", "--mesh row:2,col:2 --offload-bandwidth 8GiB"),
+        ],
+        ("llama", "--mesh row:1,col:2 --strategy megatron"),
+    ),
+)
+def test_the_least_that_is_named_is_enough(tools, family, layout):
+    """Below all that can be, and by a little: the least is the same."""
+    plan = ["optimus-compile", tools.program(MODELS[family]), *layout.split()]
+    plan += ["--compile-to=place", "-o", "/dev/null"]
+    least = least_named(tools, *plan, "--memory-budget", "2KiB")
+    assert least_named(tools, *plan, "--memory-budget", least - 1) == least
+    report = tools.run(*plan, "--memory-budget", least, "--report-json", "-")
+    assert json.loads(report)["rank_bytes"] <= least
 
 
 def test_a_budget_judges_training_alone(tools):
