@@ -16,7 +16,9 @@ named here, before any run: random search has 27 trials of 729 steps, on one wor
 one thread, and its result is the least held-out loss. DEHB, ASHA or Hyperband with rungs
 at 27, 81, 243 and 729 steps have a third of the device time that random search took. A search has
 reached the result once a trial of it has such a loss on any rung. Five seeds, each with
-other points, initial values and orders of the data.
+other points, initial values and orders of the data. Trials take subnormal numbers for zero:
+else those with rates above 0.01 take five to fifty times as long, and random search with
+them.
 
 Device time is that of all attempts, with starts, compilation and evaluation; steps of all
 attempts stand beside, which no other load changes. With --folder the studies stay, and the
@@ -66,6 +68,7 @@ warmup = {{ choice = [0, 9, 27] }}
 beta2 = {{ choice = [0.9, 0.95, 0.99, 0.999] }}
 clip = {{ log-uniform = [0.1, 10.0] }}
 threads-per-rank = 1
+flush-subnormals = true
 """
 
 

@@ -9,6 +9,7 @@
 
 import itertools
 import math
+import sys
 import time
 from types import SimpleNamespace
 
@@ -29,6 +30,11 @@ from optimus.tune.simulated import least_seconds
 from optimus.tune.virtual_pool import Kind, Pool
 from optimus.tune.spaces import Leaf, Space, Union
 from optimus.tune.spec import Rungs, Spec, Study
+from tools import REPOSITORY
+
+sys.path.insert(0, str(REPOSITORY / "bench"))
+# pylint: disable=wrong-import-position
+from suite.search import best_schedule, durations_of
 
 SPACE = Space(
     (
@@ -94,6 +100,24 @@ def test_most_of_the_gap_to_the_best_schedule_is_closed():
         assert bound <= 1.1 * ours.seconds
         closed.append((theirs.seconds - ours.seconds) / (theirs.seconds - bound))
     assert sorted(closed)[2] > 0.5, closed
+
+
+def test_bounds_take_trials_as_they_were_measured():
+    """Of a study in `bench/run search`: where a trial ran it takes what it took."""
+    kinds = [each._replace(making=1.0) for each in MIXED.kinds]
+    records = play(MIXED._replace(kinds=kinds))[2]
+    durations = durations_of(records)
+    ended = {each["trial"]: each for each in records if each["kind"] == "ended"}
+    begun = {each["trial"]: each["time"] for each in records if each["kind"] == "started"}
+    done = {number for number, each in ended.items() if each["outcome"] == "done"}
+    assert durations.keys() == done and len(done) > 30
+    for number, its in durations.items():
+        here = ended[number]["class"]
+        assert its[here] == pytest.approx(ended[number]["time"] - begun[number], rel=1e-6)
+        assert all(seconds > 0 for seconds in its.values())
+    end = max(each["time"] for each in ended.values())
+    # Of two slow workers the schedules have one.
+    assert best_schedule(durations, 0.05) <= 1.3 * end
 
 
 def test_equal_workers_end_as_first_come_first_served():
