@@ -203,7 +203,8 @@ Status optrt::onEachPiece(RankTeam &team, int threadsOfRank,
   };
   Status ran = team.run([&](int) {
     std::vector<std::thread> others;
-    for (int i = 1; i < threadsOfRank; ++i) {
+    const auto most = std::min(std::size_t(threadsOfRank), pieces.size());
+    for (std::size_t i = 1; i < most; ++i) {
       StatusOr<std::thread> one =
           startThread("a thread for pieces of a checkpoint", work);
       if (!one.ok())

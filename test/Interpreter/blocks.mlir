@@ -23,12 +23,12 @@ func.func @blocks(%alpha: memref<1xf32> {exec.access = "read", exec.local_type =
   %w = exec.alloc "activation" : memref<32xf32>
   exec.launch @number extent 32 grain 1 (read %alpha : memref<1xf32>, write %w : memref<32xf32>)
   %first = exec.slice %y[0] : memref<2xf32> to memref<1xf32>
-  %int8 = exec.alloc "packed weight" : memref<9xi32>
-  exec.pack %w into %int8 {rows = 32, cols = 1, ld = 32, trans, blocks = #exec<blocks int8>} : memref<32xf32>, memref<9xi32>
-  exec.gemm %w, %int8, %first {m = 1, n = 1, k = 32, lda = 32, ldb = 9, ldc = 1, packed_b, blocks = #exec<blocks int8>} : memref<32xf32>, memref<9xi32>, memref<1xf32>
+  %int8 = exec.alloc "packed weight" : memref<136xi32>
+  exec.pack %w into %int8 {rows = 32, cols = 1, ld = 32, trans, blocks = #exec<blocks int8>} : memref<32xf32>, memref<136xi32>
+  exec.gemm %w, %int8, %first {m = 1, n = 1, k = 32, lda = 32, ldb = 136, ldc = 1, packed_b, blocks = #exec<blocks int8>} : memref<32xf32>, memref<136xi32>, memref<1xf32>
   %second = exec.slice %y[1] : memref<2xf32> to memref<1xf32>
-  %int4 = exec.alloc "packed weight" : memref<5xi32>
-  exec.pack %w into %int4 {rows = 32, cols = 1, ld = 1, blocks = #exec<blocks int4>} : memref<32xf32>, memref<5xi32>
-  exec.gemm %w, %int4, %second {m = 1, n = 1, k = 32, lda = 32, ldb = 5, ldc = 1, packed_b, blocks = #exec<blocks int4>} : memref<32xf32>, memref<5xi32>, memref<1xf32>
+  %int4 = exec.alloc "packed weight" : memref<72xi32>
+  exec.pack %w into %int4 {rows = 32, cols = 1, ld = 1, blocks = #exec<blocks int4>} : memref<32xf32>, memref<72xi32>
+  exec.gemm %w, %int4, %second {m = 1, n = 1, k = 32, lda = 32, ldb = 72, ldc = 1, packed_b, blocks = #exec<blocks int4>} : memref<32xf32>, memref<72xi32>, memref<1xf32>
   return
 }

@@ -82,17 +82,17 @@ func.func @gemm_c6(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64xf32>) {
 
 // -----
 
-func.func @gemm_c6_blocks(%a: memref<64xf32>, %b: memref<17xi32>, %c: memref<4xf32>) {
-  // expected-error @below {{has blocks of int8; expected a packed B and an ldb of 17}}
-  exec.gemm %a, %b, %c {m = 2 : i64, n = 2 : i64, k = 32 : i64, lda = 32 : i64, ldb = 16 : i64, ldc = 2 : i64, packed_b, blocks = #exec<blocks int8>} : memref<64xf32>, memref<17xi32>, memref<4xf32>
+func.func @gemm_c6_blocks(%a: memref<64xf32>, %b: memref<136xi32>, %c: memref<4xf32>) {
+  // expected-error @below {{has blocks of int8; expected a packed B and an ldb of 136}}
+  exec.gemm %a, %b, %c {m = 2 : i64, n = 2 : i64, k = 32 : i64, lda = 32 : i64, ldb = 128 : i64, ldc = 2 : i64, packed_b, blocks = #exec<blocks int8>} : memref<64xf32>, memref<136xi32>, memref<4xf32>
   return
 }
 
 // -----
 
-func.func @gemm_c6_words(%a: memref<64xf32>, %b: memref<18xi32>, %c: memref<4xf32>) {
-  // expected-error @below {{B has 18 words for blocks of 32 x 2 elements; expected 17, and a multiple of 32 rows}}
-  exec.gemm %a, %b, %c {m = 2 : i64, n = 2 : i64, k = 32 : i64, lda = 32 : i64, ldb = 18 : i64, ldc = 2 : i64, packed_b, blocks = #exec<blocks int8>} : memref<64xf32>, memref<18xi32>, memref<4xf32>
+func.func @gemm_c6_words(%a: memref<64xf32>, %b: memref<137xi32>, %c: memref<4xf32>) {
+  // expected-error @below {{B has 137 words for blocks of 32 x 2 elements; expected 136, and a multiple of 32 rows}}
+  exec.gemm %a, %b, %c {m = 2 : i64, n = 2 : i64, k = 32 : i64, lda = 32 : i64, ldb = 137 : i64, ldc = 2 : i64, packed_b, blocks = #exec<blocks int8>} : memref<64xf32>, memref<137xi32>, memref<4xf32>
   return
 }
 

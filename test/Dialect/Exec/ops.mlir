@@ -37,11 +37,11 @@ func.func @commands(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64xf32>, 
   exec.pack %b into %packed {rows = 8 : i64, cols = 6 : i64, ld = 8 : i64, trans} : memref<64xf32>, memref<64xf32>
   // CHECK: exec.gemm %{{.*}}, %[[PACKED]], %{{.*}} {k = 8 : i64, lda = 8 : i64, ldb = 64 : i64, ldc = 8 : i64, m = 8 : i64, n = 6 : i64, packed_b}
   exec.gemm %a, %packed, %c {m = 8 : i64, n = 6 : i64, k = 8 : i64, lda = 8 : i64, ldb = 64 : i64, ldc = 8 : i64, packed_b} : memref<64xf32>, memref<64xf32>, memref<64xf32>
-  // CHECK: exec.pack %{{.*}} into %[[BLOCKS:.*]] {blocks = #exec<blocks int4>, cols = 2 : i64, {{.*}}} : memref<64xf32>, memref<9xi32>
-  %blocks = exec.alloc "packed weight" : memref<9xi32>
-  exec.pack %b into %blocks {rows = 32 : i64, cols = 2 : i64, ld = 2 : i64, blocks = #exec<blocks int4>} : memref<64xf32>, memref<9xi32>
-  // CHECK: exec.gemm %{{.*}}, %[[BLOCKS]], %{{.*}} {blocks = #exec<blocks int4>, {{.*}}packed_b} : memref<64xf32>, memref<9xi32>, memref<64xf32>
-  exec.gemm %a, %blocks, %c {m = 2 : i64, n = 2 : i64, k = 32 : i64, lda = 32 : i64, ldb = 9 : i64, ldc = 2 : i64, packed_b, blocks = #exec<blocks int4>} : memref<64xf32>, memref<9xi32>, memref<64xf32>
+  // CHECK: exec.pack %{{.*}} into %[[BLOCKS:.*]] {blocks = #exec<blocks int4>, cols = 2 : i64, {{.*}}} : memref<64xf32>, memref<72xi32>
+  %blocks = exec.alloc "packed weight" : memref<72xi32>
+  exec.pack %b into %blocks {rows = 32 : i64, cols = 2 : i64, ld = 2 : i64, blocks = #exec<blocks int4>} : memref<64xf32>, memref<72xi32>
+  // CHECK: exec.gemm %{{.*}}, %[[BLOCKS]], %{{.*}} {blocks = #exec<blocks int4>, {{.*}}packed_b} : memref<64xf32>, memref<72xi32>, memref<64xf32>
+  exec.gemm %a, %blocks, %c {m = 2 : i64, n = 2 : i64, k = 32 : i64, lda = 32 : i64, ldb = 72 : i64, ldc = 2 : i64, packed_b, blocks = #exec<blocks int4>} : memref<64xf32>, memref<72xi32>, memref<64xf32>
   // CHECK: exec.launch @kernel extent 8 grain 2(read %{{.*}} : memref<64xf32>, read %{{.*}} : memref<8xi32>, update %{{.*}} : memref<64xf32>) scalars(%{{.*}}, %{{.*}} : i64, f32)
   exec.launch @kernel extent 8 grain 2 (read %a : memref<64xf32>, read %t : memref<8xi32>, update %c : memref<64xf32>) scalars(%n, %s : i64, f32)
   // CHECK: exec.copy %{{.*}} from %{{.*}} : memref<64xf32> {cols = 4 : i64, dst_ld = 8 : i64, rows = 8 : i64, src_ld = 8 : i64} : memref<64xf32>
