@@ -14,10 +14,10 @@ the same library with all slots live: GPT-2 of 12 layers, a token a byte.
 As many clients as there are slots ask for 128 tokens behind a prompt of one, each again
 once it has its answer, whole or as a stream, over one connection each; they are read without
 being understood, on the same cores. Server and bench take turns. Once a round a short
-request comes behind a prompt of 1,000 tokens: how long it waits for its token, in chunks
-of the prompt. Fails where the median ratio of whole answers is below 0.95, one answer
-differs from another, or the short request waits for more than two chunks and the steps
-of a token that it needs besides. In Markdown.
+request comes behind a prompt of 1,000 tokens: when it has its token, in chunks of the
+prompt. Fails where the median ratio of whole answers is below 0.95, one answer differs
+from another, or the short request waits for more than two chunks before its own. In
+Markdown.
 """
 
 import json
@@ -36,7 +36,8 @@ TARGETS = ["optimus-compile", "optimus-run", "optimus_python"]
 NUMBERS = dict(rounds=3, slots=8, requests=3, layers=12, hidden=768)
 NEW, CONTEXT, CHUNK = 128, 1152, 128
 LONG = 8 * CHUNK - 24
-LEAST, MOST_CHUNKS = 0.95, 2.5
+# It waits for two, and has one of its own.
+LEAST, MOST_CHUNKS = 0.95, 3
 HEAD = ("POST /v1/completions HTTP/1.1\r\nhost: localhost\r\n"
         "content-type: application/json\r\ncontent-length: {}\r\n\r\n")
 USAGE = re.compile(rb'"completion_tokens": (\d+)')
@@ -64,8 +65,10 @@ class Client:
         some = self.socket.recv(1 << 16)
         assert some, "the server has closed a connection"
         self._heard += some
+        if not self._heard.endswith((b"}", b"\r\n0\r\n\r\n")):
+            return False
         found = USAGE.search(self._heard)
-        if not found or not self._heard.endswith((b"}", b"\r\n0\r\n\r\n")):
+        if not found:
             return False
         assert int(found[1]) == NEW, self._heard
         self.texts.append("".join(json.loads(text) for text in TEXT.findall(self._heard)))
@@ -170,5 +173,5 @@ def main(options, tools, folder):
     said = (f"{machine()}\n\nGPT-2 of {options.layers} layers, {options.hidden} wide, "
             f"{options.precision}, {options.slots} slots; {options.rounds} rounds. A "
             f"short request behind a prompt of {LONG} tokens has its first token after "
-            f"{spread(rates['chunks'])} chunks of {CHUNK}.\n\n")
+            f"{spread(rates['chunks'])} times a chunk of {CHUNK}, its own included.\n\n")
     return {"serve-rate": said + table(["", "tokens a second", "of the bench"], rows)}, bad

@@ -8,11 +8,12 @@
 """The server as an application of ASGI, an interface of many servers."""
 
 import asyncio
+import collections
 import hashlib
 import hmac
 import json
 import time
-from typing import Any, Awaitable, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Awaitable, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
 
 from optimus.models import config_file
 from optimus.serve import api
@@ -99,9 +100,39 @@ class Served(NamedTuple):
     logs_prompts: bool
 
 
+class Mailbox:
+    """Events of the engine's thread for that of connections."""
+
+    def __init__(self) -> None:
+        self._told: Deque[Tuple[Callable[[Event], None], Event]] = collections.deque()
+        self._loop: Optional[asyncio.AbstractEventLoop] = None
+
+    def box(self, take: Callable[[Event], None]) -> Callable[[Event], None]:
+        """For any thread: `take` is called in this one, once it was woken."""
+        self._loop = asyncio.get_running_loop()
+        return lambda event: self._told.append((take, event))
+
+    def wake(self) -> None:
+        """For any thread."""
+        if self._loop is None or not self._told:
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._empty)
+        # The loop has ended, and with it all connections.
+        except RuntimeError:
+            pass
+
+    def _empty(self) -> None:
+        while self._told:
+            take, event = self._told.popleft()
+            take(event)
+
+
 class App:
     def __init__(self, served: Served):
         self._served = served
+        self._mailbox = Mailbox()
+        served.engine.wake = self._mailbox.wake
         self._routes = {
             ("GET", "/health"): self._health,
             ("GET", "/metrics"): self._metrics,
@@ -175,8 +206,7 @@ class App:
         embedder = self._served.embedder
         asked = await self._read(call, embedder.read)
         vectors: List[Any] = [None] * len(asked.tokens)
-        made = Conversation(self._served.engine, asked.tokens, len(vectors), call, False)
-        async with made as events:
+        async with self._converse(call, asked.tokens, len(vectors), False) as events:
             for _ in vectors:
                 event = await events.next()
                 vectors[event.index] = event.vector
@@ -203,9 +233,7 @@ class App:
         writer = api.Writer(asked, self._served.codec, self._served.name)
         try:
             generated = sum(not request.is_scored for request in asked.requests)
-            made = Conversation(
-                self._served.engine, asked.requests, generated, call, asked.is_streamed
-            )
+            made = self._converse(call, asked.requests, generated, asked.is_streamed)
             async with made as events:
                 if asked.is_streamed:
                     await self._stream(call, asked, writer, events)
@@ -214,6 +242,12 @@ class App:
         finally:
             usage = writer.usage
             call.note("%(prompt_tokens)d + %(completion_tokens)d tokens" % usage)
+
+    def _converse(
+        self, call: "Call", requests: List[Any], generated: int, is_streamed: bool
+    ) -> "Conversation":
+        engine = self._served.engine
+        return Conversation(engine, self._mailbox, requests, generated, call, is_streamed)
 
     async def _whole(
         self, call: "Call", asked: api.Asked, writer: api.Writer, events: "Conversation"
@@ -269,6 +303,7 @@ class Conversation:
     def __init__(
         self,
         engine: Engine,
+        mailbox: Mailbox,
         requests: List[Any],
         generated: int,
         call: "Call",
@@ -277,6 +312,7 @@ class Conversation:
         """Behind so many texts that are generated come prompts with scores."""
         self.generated = generated
         self._engine = engine
+        self._mailbox = mailbox
         self._requests = requests
         self._call = call
         self._is_streamed = is_streamed
@@ -288,19 +324,12 @@ class Conversation:
     async def __aenter__(self) -> "Conversation":
         if not self._requests:
             return self
-        loop = asyncio.get_running_loop()
 
         def take(event: Event) -> None:
             self._events.append(event)
             self._call.wake.set()
 
-        def deliver(event: Event) -> None:
-            try:
-                loop.call_soon_threadsafe(take, event)
-            # The loop has ended, and with it all connections.
-            except RuntimeError:
-                pass
-
+        deliver = self._mailbox.box(take)
         try:
             self._ticket = self._engine.submit(self._requests, deliver, self._is_streamed)
         except Full as full:

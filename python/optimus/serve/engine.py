@@ -84,6 +84,9 @@ class Engine:
 
     def __init__(self, queue_tokens: int, metrics: Metrics):
         self.failure: Optional[str] = None
+        self.wake: Callable[[], None] = lambda: None
+        """Called behind the events of a step. To wake others for each would have this
+        thread wait for them between two steps."""
         self._metrics = metrics
         self._most_waiting = queue_tokens
         self._work = threading.Condition()
@@ -179,6 +182,8 @@ class Engine:
                     self._begin(ticket)
             for ticket in cancelled:
                 self._stop(ticket)
+            if submitted:
+                self.wake()
             if self._end is not None and (
                 not self._under_way() or time.monotonic() > self._end
             ):
@@ -199,6 +204,7 @@ class Engine:
             self._tell_all(self.failure)
             raise
         seconds = time.monotonic() - begin
+        self.wake()
         self._metrics.steps.inc()
         self._metrics.step_seconds.observe(seconds)
         # Of the last dozens of steps.
@@ -218,6 +224,7 @@ class Engine:
             late, self._submitted = self._submitted, []
         for ticket in {*self._under_way(), *late}:
             ticket.deliver(Event(failure=failure))
+        self.wake()
 
 
 COUNTED = ("prompt_tokens", "generated_tokens", "shared_tokens")
