@@ -146,11 +146,9 @@ Verification Compilation::getVerification(const Phase &phase) const {
   if (!mlir.reproducer.empty())
     return Verification::EachPass;
   const bool isLast = phase.name == "place" && !options.writesLibrary();
-  const bool isSeen = isLast || options.compileTo == phase.name ||
-                      !options.dumpFolder.empty() ||
-                      !options.compileFrom.empty();
-  return phase.isVerifiedLater && !isSeen ? Verification::Never
-                                          : Verification::AtEnd;
+  return phase.isVerifiedLater && !isLast && !isSeen(phase.name)
+             ? Verification::Never
+             : Verification::AtEnd;
 }
 
 Status Compilation::runPhase(const Phase &phase) {

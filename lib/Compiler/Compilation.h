@@ -39,8 +39,10 @@ public:
         target(target), writer(writer), mlir(mlir), reporter(reporter),
         timing(timing) {
     phases.serialProgram = std::make_shared<ccl::SerialProgram>();
-    if (options.writesLibrary())
+    if (options.writesLibrary()) {
       phases.tableCheck = std::make_shared<TableCheck>();
+      phases.tableCheck->verifiesCommands = !isSeen("place");
+    }
   }
 
   optimus_support::Status run();
@@ -50,6 +52,11 @@ private:
   /// A phase's program is verified unless nobody sees it and its operations, or
   /// the tables made of them, are verified later: a million take seconds.
   Verification getVerification(const Phase &phase) const;
+  /// Whether somebody reads the program that a phase leaves.
+  bool isSeen(StringRef phase) const {
+    return options.compileTo == phase || !options.dumpFolder.empty() ||
+           !options.compileFrom.empty() || !mlir.reproducer.empty();
+  }
   /// Does what is asked for once a phase is over.
   optimus_support::Status finishPhase(StringRef phase);
   /// Begins to compile the kernels, beside the phases that come after "exec":

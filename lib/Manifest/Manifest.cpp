@@ -16,6 +16,7 @@
 
 #include "optimus-support/Hash.h"
 
+#include "mlir/IR/Threading.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/DebugLog.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -158,14 +159,18 @@ mlir::optimus::buildManifest(ModuleOp module, const CpuTarget &processor,
   if (failed(buffers))
     return failure();
   const Target *target = findTarget(options.target);
+  std::vector<FailureOr<json::Object>> entries(functions.size());
+  if (failed(failableParallelForEachN(
+          module.getContext(), 0, functions.size(), [&](size_t number) {
+            entries[number] =
+                describeFunction(functions[number], table,
+                                 target ? target->getAttentionLibrary() : "");
+            return success(succeeded(entries[number]));
+          })))
+    return failure();
   json::Array functionList;
-  for (func::FuncOp function : functions) {
-    FailureOr<json::Object> entry = describeFunction(
-        function, table, target ? target->getAttentionLibrary() : "");
-    if (failed(entry))
-      return failure();
+  for (FailureOr<json::Object> &entry : entries)
     functionList.push_back(std::move(*entry));
-  }
 
   auto described =
       module->getAttrOfType<DictionaryAttr>(OptimusDialect::kModel);

@@ -14,6 +14,8 @@
 #include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
+#include "llvm/ADT/StringSet.h"
+
 using namespace mlir;
 using namespace mlir::optimus;
 namespace json = llvm::json;
@@ -26,10 +28,13 @@ bool mlir::optimus::saysRoundings(func::FuncOp function) {
 void mlir::optimus::addRoundings(func::FuncOp function,
                                  NamedAttrList &roundings) {
   Builder builder(function.getContext());
-  for (auto [index, estimate] :
-       llvm::enumerate(estimateRoundings(function.getBody().front())))
-    if (BufferAttr buffer = getResultBuffer(function, index);
-        buffer && !roundings.get(buffer.getName()))
+  llvm::StringSet<> known;
+  for (NamedAttribute rounding : roundings)
+    known.insert(rounding.getName());
+  for (auto [buffer, estimate] :
+       llvm::zip_equal(getResultBuffers(function),
+                       estimateRoundings(function.getBody().front())))
+    if (buffer && known.insert(buffer.getName()).second)
       roundings.append(buffer.getName(), builder.getF64FloatAttr(estimate));
 }
 

@@ -269,8 +269,9 @@ LogicalResult ModelChecker::checkBound(func::FuncOp function) {
   for (auto [number, type] : llvm::enumerate(function.getArgumentTypes()))
     if (isa<RankedTensorType>(type) && !getArgumentBuffer(function, number))
       return fail("argument", number);
+  const SmallVector<BufferAttr> buffers = getResultBuffers(function);
   for (auto [number, type] : llvm::enumerate(function.getResultTypes()))
-    if (isa<RankedTensorType>(type) && !getResultBuffer(function, number))
+    if (isa<RankedTensorType>(type) && !buffers[number])
       return fail("result", number);
   return success();
 }

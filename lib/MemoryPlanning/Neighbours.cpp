@@ -12,32 +12,63 @@
 
 using namespace optimus_planning;
 
+namespace {
+/// A buffer that is alive.
+struct Alive {
+  int32_t index, last;
+  bool hasGaps;
+};
+} // namespace
+
+/// Calls `visit` with each buffer and those that are alive when it begins, as
+/// long as it returns true; returns whether it did for all.
+template <typename Visit>
+static bool sweep(const Component &component, Visit visit) {
+  // Buffers come by rising first section.
+  std::vector<Alive> live;
+  for (int32_t i = 0; i < static_cast<int32_t>(component.buffers.size()); ++i) {
+    const Buffer &buffer = component.buffers[i];
+    std::erase_if(
+        live, [&](const Alive &other) { return other.last <= buffer.first; });
+    if (!visit(i, live))
+      return false;
+    live.push_back({i, buffer.last, buffer.hasGaps()});
+  }
+  return true;
+}
+
 Neighbours::Neighbours(const Component &component, int64_t maxPairs) {
-  // Buffers come by rising first section: a sweep over the live ones.
   const std::vector<Buffer> &buffers = component.buffers;
-  std::vector<int32_t> live;
-  std::vector<std::pair<int32_t, int32_t>> pairs;
-  for (int32_t i = 0; i < static_cast<int32_t>(buffers.size()); ++i) {
-    std::erase_if(live, [&](int32_t other) {
-      return buffers[other].last <= buffers[i].first;
-    });
-    if (static_cast<int64_t>(pairs.size() + live.size()) > maxPairs)
-      return;
-    for (int32_t other : live)
-      if (component.meet(buffers[other], buffers[i]))
-        pairs.emplace_back(other, i);
-    live.push_back(i);
-  }
-  begins.assign(buffers.size() + 1, 0);
-  for (auto [a, b] : pairs) {
-    ++begins[a + 1];
-    ++begins[b + 1];
-  }
+  auto meets = [&](int32_t i, const Alive &other) {
+    return (!other.hasGaps && !buffers[i].hasGaps()) ||
+           component.meet(buffers[other.index], buffers[i]);
+  };
+  std::vector<int64_t> counts(buffers.size() + 1);
+  int64_t numPairs = 0;
+  const bool areFew =
+      sweep(component, [&](int32_t i, const std::vector<Alive> &live) {
+        if (numPairs + static_cast<int64_t>(live.size()) > maxPairs)
+          return false;
+        for (const Alive &other : live)
+          if (meets(i, other)) {
+            ++counts[other.index + 1];
+            ++counts[i + 1];
+            ++numPairs;
+          }
+        return true;
+      });
+  if (!areFew)
+    return;
+  begins = std::move(counts);
   std::partial_sum(begins.begin(), begins.end(), begins.begin());
   members.resize(begins.back());
   std::vector<int64_t> next(begins.begin(), begins.end() - 1);
-  for (auto [a, b] : pairs) {
-    members[next[a]++] = b;
-    members[next[b]++] = a;
-  }
+  sweep(component, [&](int32_t i, const std::vector<Alive> &live) {
+    for (const Alive &other : live)
+      if (meets(i, other)) {
+        members[next[other.index]++] = i;
+        members[next[i]++] = other.index;
+      }
+    return true;
+  });
 }

@@ -12,6 +12,7 @@
 #include "Occupied.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <tuple>
 
@@ -200,13 +201,35 @@ constexpr int64_t kVainLooks = 30'000'000;
 template <typename KeyFn>
 std::vector<int32_t> fallingOrder(const Component &component, KeyFn key) {
   std::vector<int32_t> order;
-  for (size_t i = 0; i < component.buffers.size(); ++i)
+  std::vector<decltype(key(0))> keys;
+  for (size_t i = 0; i < component.buffers.size(); ++i) {
     if (!component.buffers[i].isFixed())
       order.push_back(static_cast<int32_t>(i));
+    keys.push_back(key(static_cast<int32_t>(i)));
+  }
   std::stable_sort(order.begin(), order.end(),
-                   [&](int32_t a, int32_t b) { return key(a) > key(b); });
+                   [&](int32_t a, int32_t b) { return keys[a] > keys[b]; });
   return order;
 }
+
+/// An order in which buffers are placed, found when it is asked for.
+class Order {
+public:
+  Order(const char *name, std::function<std::vector<int32_t>()> find)
+      : name(name), find(std::move(find)) {}
+
+  const std::vector<int32_t> &get() const {
+    if (indices.empty())
+      indices = find();
+    return indices;
+  }
+
+  const char *const name;
+
+private:
+  std::function<std::vector<int32_t>()> find;
+  mutable std::vector<int32_t> indices;
+};
 
 } // namespace
 
@@ -247,46 +270,37 @@ Placement optimus_planning::placeByPortfolio(const Component &component,
   // The buffers alive at the fullest time leave no room to choose: placed first
   // they lie without a gap. In the order of their births or deaths the room
   // left by them is in one piece.
-  auto peakOrder = [&](auto key) {
-    return fallingOrder(component, [&, key](int32_t i) {
+  auto falling = [&](const char *name, auto key) {
+    return Order(name,
+                 [&component, key] { return fallingOrder(component, key); });
+  };
+  auto peakOrder = [&](const char *name, auto key) {
+    return falling(name, [&, key](int32_t i) {
       bool isAtPeak = buffers[i].first <= fullest && fullest < buffers[i].last;
       return std::tuple(isAtPeak, isAtPeak ? key(i) : size(i), length(i));
     });
   };
-
-  struct Order {
-    const char *name;
-    std::vector<int32_t> indices;
+  const Order orders[] = {
+      falling("size", [&](int32_t i) { return std::pair(size(i), length(i)); }),
+      falling("size*length", area),
+      falling("length",
+              [&](int32_t i) { return std::pair(length(i), size(i)); }),
+      falling("pressure",
+              [&](int32_t i) { return std::pair(pressure(i), area(i)); }),
+      falling(
+          "start",
+          [&](int32_t i) { return std::tuple(-buffers[i].first, length(i)); }),
+      falling(
+          "end",
+          [&](int32_t i) { return std::tuple(buffers[i].last, length(i)); }),
   };
-  Order orders[] = {
-      {"size",
-       fallingOrder(component,
-                    [&](int32_t i) { return std::pair(size(i), length(i)); })},
-      {"size*length", fallingOrder(component, area)},
-      {"length",
-       fallingOrder(component,
-                    [&](int32_t i) { return std::pair(length(i), size(i)); })},
-      {"pressure", fallingOrder(component,
-                                [&](int32_t i) {
-                                  return std::pair(pressure(i), area(i));
-                                })},
-      {"start", fallingOrder(component,
-                             [&](int32_t i) {
-                               return std::tuple(-buffers[i].first, length(i));
-                             })},
-      {"end", fallingOrder(component,
-                           [&](int32_t i) {
-                             return std::tuple(buffers[i].last, length(i));
-                           })},
-  };
-
-  Order peakOrders[] = {
-      {"peak by size", peakOrder(size)},
-      {"peak by length", peakOrder(length)},
-      {"peak by start",
-       peakOrder([&](int32_t i) -> int64_t { return -buffers[i].first; })},
-      {"peak by end",
-       peakOrder([&](int32_t i) -> int64_t { return buffers[i].last; })},
+  const Order peakOrders[] = {
+      peakOrder("peak by size", size),
+      peakOrder("peak by length", length),
+      peakOrder("peak by start",
+                [&](int32_t i) -> int64_t { return -buffers[i].first; }),
+      peakOrder("peak by end",
+                [&](int32_t i) -> int64_t { return buffers[i].last; }),
   };
 
   Portfolio portfolio(component, work);
@@ -296,7 +310,7 @@ Placement optimus_planning::placeByPortfolio(const Component &component,
   auto tryAll = [&](std::span<const Order> some, Fit fit) {
     for (const Order &order : some)
       if (best.offsets.empty() || (best.arenaBytes > least && work > 0))
-        portfolio.attempt(order.indices, fit, order.name, best);
+        portfolio.attempt(order.get(), fit, order.name, best);
   };
   tryAll(orders, Fit::First);
   tryAll(peakOrders, Fit::First);
@@ -321,7 +335,7 @@ Placement optimus_planning::placeByPortfolio(const Component &component,
           if (best.arenaBytes <= enough || work <= end || isVain)
             return best;
           const int64_t before = best.arenaBytes;
-          portfolio.repair(order.indices, fit,
+          portfolio.repair(order.get(), fit,
                            std::string(order.name) + "+repair", eighths, enough,
                            allowance, best);
           if (best.arenaBytes < before)

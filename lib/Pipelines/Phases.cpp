@@ -177,7 +177,8 @@ static void addPlace(OpPassManager &passes, const PhaseOptions &options) {
   OpPassManager &functions = passes.nest<FuncOp>();
   functions.addPass(exec::createPlaceBuffersPass());
   functions.addPass(exec::createOrderCommandsPass());
-  functions.addPass(exec::createVerifyExecPass());
+  if (!options.tableCheck || !options.tableCheck->verifiesCommands)
+    functions.addPass(exec::createVerifyExecPass());
 }
 
 static void addLLVM(OpPassManager &passes, const PhaseOptions &options) {

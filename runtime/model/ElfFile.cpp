@@ -96,8 +96,8 @@ Status ElfFile::check() {
   return okStatus();
 }
 
-StatusOr<std::string> ElfFile::readSection(const std::string &name,
-                                           uint64_t most) const {
+StatusOr<std::string_view> ElfFile::readSection(const std::string &name,
+                                                uint64_t most) const {
   Elf64_Shdr names{};
   if (header.e_shstrndx < sectionHeaders.size())
     names = sectionHeaders[header.e_shstrndx];
@@ -113,9 +113,9 @@ StatusOr<std::string> ElfFile::readSection(const std::string &name,
     if (section.sh_size > most)
       return refuse(concat("its section ", name, " has ", section.sh_size,
                            " bytes, expected at most ", most));
-    return std::string(reinterpret_cast<const char *>(file.data()) +
-                           section.sh_offset,
-                       section.sh_size);
+    return std::string_view(reinterpret_cast<const char *>(file.data()) +
+                                section.sh_offset,
+                            section.sh_size);
   }
   return invalidArgument(concat("`", path,
                                 "` is a shared library but no model library: "

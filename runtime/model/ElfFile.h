@@ -33,10 +33,10 @@ public:
   uint16_t machine() const { return header.e_machine; }
   const std::vector<Elf64_Phdr> &segments() const { return segmentHeaders; }
 
-  /// The contents of the section called `name`. Fails where there is none, or
-  /// where it is longer than `most` bytes.
-  StatusOr<std::string> readSection(const std::string &name,
-                                    uint64_t most) const;
+  /// The file's bytes in the section called `name`. Fails where there is none,
+  /// or where it is longer than `most` bytes.
+  StatusOr<std::string_view> readSection(const std::string &name,
+                                         uint64_t most) const;
 
   /// The `bytes` bytes that the loader puts at `address`, as far as they are
   /// the file's; `what` is their name in messages.

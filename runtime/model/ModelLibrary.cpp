@@ -62,7 +62,7 @@ StatusOr<Manifest> LibraryFile::readManifest() const {
   OPTRT_ASSIGN_OR_RETURN(ElfFile elf,
                          ElfFile::parse(contents->bytes(), filePath));
   OPTRT_ASSIGN_OR_RETURN(
-      std::string text,
+      std::string_view text,
       elf.readSection(OPTIMUS_MANIFEST_SECTION, kMaxSectionBytes));
   return parseManifestOf(filePath, text);
 }
@@ -80,20 +80,21 @@ ModelLibrary::open(const LibraryFile &file, Use use) {
   OPTRT_ASSIGN_OR_RETURN(ElfFile elf,
                          ElfFile::parse(file.contents->bytes(), file.path()));
   OPTRT_ASSIGN_OR_RETURN(
-      library->manifestSection,
+      std::string_view manifest,
       elf.readSection(OPTIMUS_MANIFEST_SECTION, kMaxSectionBytes));
   if (use == Use::Run) {
     OPTRT_RETURN_IF_ERROR(checkSharedObject(elf));
     OPTRT_RETURN_IF_ERROR(library->openCode());
-  } else {
-    library->file.contents.reset();
-    OPTRT_ASSIGN_OR_RETURN(
-        library->programsSection,
-        elf.readSection(OPTIMUS_PROGRAMS_SECTION, kMaxSectionBytes));
+    OPTRT_RETURN_IF_ERROR(library->readModel());
+    return library;
   }
-  OPTRT_RETURN_IF_ERROR(library->readData());
-  if (use == Use::Run)
-    OPTRT_RETURN_IF_ERROR(library->checkFeatures());
+  library->manifestSection = manifest;
+  library->text = library->manifestSection;
+  OPTRT_ASSIGN_OR_RETURN(
+      std::string_view programs,
+      elf.readSection(OPTIMUS_PROGRAMS_SECTION, kMaxSectionBytes));
+  OPTRT_RETURN_IF_ERROR(library->readData(programs));
+  library->file.contents.reset();
   return library;
 }
 
@@ -103,8 +104,7 @@ ModelLibrary::wrap(const optimus_model &model, const std::string &name) {
   library->file.filePath = name;
   library->model = &model;
   OPTRT_RETURN_IF_ERROR(library->checkVersion());
-  OPTRT_RETURN_IF_ERROR(library->readData());
-  OPTRT_RETURN_IF_ERROR(library->checkFeatures());
+  OPTRT_RETURN_IF_ERROR(library->readModel());
   return library;
 }
 
@@ -138,9 +138,14 @@ Status ModelLibrary::checkVersion() const {
   return okStatus();
 }
 
-Status ModelLibrary::readData() {
-  text = model ? std::string_view(model->manifest, model->manifest_size)
-               : std::string_view(manifestSection);
+Status ModelLibrary::readModel() {
+  text = {model->manifest, model->manifest_size};
+  OPTRT_RETURN_IF_ERROR(
+      readData(std::span(model->programs, model->programs_size)));
+  return checkFeatures();
+}
+
+Status ModelLibrary::readData(std::span<const char> packed) {
   OPTRT_ASSIGN_OR_RETURN(parsed, parseManifestOf(path(), text));
   if (model && parsed.isPlan)
     return invalidArgument(concat(
@@ -150,10 +155,8 @@ Status ModelLibrary::readData() {
 
   const std::string programsOf = "programs of `" + path() + "`";
   auto programs = optimus_support::program::unpack(
-      model ? std::span(model->programs, model->programs_size)
-            : std::span<const char>(programsSection),
-      parsed.isPlan ? optimus_support::program::Checks::ButOrder
-                    : optimus_support::program::Checks::All);
+      packed, parsed.isPlan ? optimus_support::program::Checks::ButOrder
+                            : optimus_support::program::Checks::All);
   if (!programs.ok())
     return programs.status().withContext(programsOf);
   tables = std::move(programs).value();

@@ -12,6 +12,7 @@
 #include "optimus-support/Sizes.h"
 
 #include <algorithm>
+#include <future>
 #include <map>
 #include <optional>
 #include <set>
@@ -24,6 +25,8 @@ namespace {
 /// doubles them.
 constexpr int kMaxChoices = 8;
 constexpr size_t kMaxCommands = size_t(1) << 24;
+/// So many are worth a thread for a while.
+constexpr size_t kManyCommands = 10'000;
 
 /// Names that functions, kernels, targets and mesh axes have: printable, not
 /// empty, each once.
@@ -81,7 +84,8 @@ public:
                   const FunctionT &function, const Mesh &mesh)
       : target(target), table(table), function(function), mesh(mesh) {}
 
-  Status check(Checks checks) {
+  /// All but order: checkOrder() is for functions that are right so far.
+  Status check() {
     OPTRT_RETURN_IF_ERROR(checkMemory());
     OPTRT_RETURN_IF_ERROR(checkQueues());
     OPTRT_RETURN_IF_ERROR(checkScalars());
@@ -97,8 +101,7 @@ public:
                                          actionName(command.action.type), ")"));
       OPTRT_RETURN_IF_ERROR(status);
     }
-    OPTRT_RETURN_IF_ERROR(checkLifetimes(target, table, function, mesh));
-    return checkOrder(target, table, function, mesh, checks);
+    return checkLifetimes(target, table, function, mesh);
   }
 
   /// Checks that every packed operand of a product is the result of the last
@@ -361,6 +364,37 @@ Status checkSequences(const TargetT &target, const ProgramTableT &table,
   return checkCarried(table);
 }
 
+/// Checks functions by themselves. Their order is checked beside the others:
+/// it takes as long as all else.
+Status checkFunctions(const TargetT &target, const ProgramTableT &table,
+                      const Mesh &mesh, Checks checks) {
+  OPTRT_RETURN_IF_ERROR(checkNames("function", table.functions));
+  std::vector<std::future<Status>> orders;
+  Status failed = okStatus();
+  for (const std::unique_ptr<FunctionT> &each : table.functions) {
+    const FunctionT &function = *each;
+    const std::string name = "function " + function.name;
+    failed = FunctionChecker(target, table, function, mesh)
+                 .check()
+                 .withContext(name);
+    if (!failed.ok())
+      break;
+    // Without a thread for it, at the end.
+    const bool hasMany = function.commands.size() >= kManyCommands;
+    orders.push_back(
+        std::async(hasMany ? std::launch::async | std::launch::deferred
+                           : std::launch::deferred,
+                   [&target, &table, &function, &mesh, checks, name] {
+                     return checkOrder(target, table, function, mesh, checks)
+                         .withContext(name);
+                   }));
+  }
+  // What fails first is said: the order of an earlier function.
+  for (std::future<Status> &order : orders)
+    OPTRT_RETURN_IF_ERROR(order.get());
+  return failed;
+}
+
 Status checkTarget(const TargetT &target, const Mesh &mesh, Checks checks) {
   OPTRT_RETURN_IF_ERROR(checkNames("kernel", target.kernels));
   for (const std::unique_ptr<KernelT> &kernel : target.kernels)
@@ -368,12 +402,7 @@ Status checkTarget(const TargetT &target, const Mesh &mesh, Checks checks) {
         checkKernel(*kernel).withContext("kernel " + kernel->name));
   OPTRT_RETURN_IF_ERROR(checkRanks(target, mesh.numRanks()));
   for (const std::unique_ptr<ProgramTableT> &table : target.tables) {
-    OPTRT_RETURN_IF_ERROR(checkNames("function", table->functions));
-    for (const std::unique_ptr<FunctionT> &function : table->functions) {
-      OPTRT_RETURN_IF_ERROR(FunctionChecker(target, *table, *function, mesh)
-                                .check(checks)
-                                .withContext("function " + function->name));
-    }
+    OPTRT_RETURN_IF_ERROR(checkFunctions(target, *table, mesh, checks));
     for (const std::unique_ptr<FunctionT> &function : table->functions)
       if (const FunctionT *first =
               findFunction(*target.tables.front(), function->name);

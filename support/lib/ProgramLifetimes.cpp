@@ -122,8 +122,9 @@ private:
 
   /// Checks that the memory of a command is still there at a later one.
   Status checkTouches(uint32_t command, uint32_t when) {
-    for (const Touch &touch :
-         touchesOf(function, *function.commands[command], mesh)) {
+    touches.clear();
+    appendTouches(function, *function.commands[command], mesh, touches);
+    for (const Touch &touch : touches) {
       const Region &region = touch.region;
       if (region.base != Base::Arena || region.begin == region.end() ||
           alive.find(region.index, region.begin, region.end()))
@@ -151,6 +152,8 @@ private:
   const FunctionT &function;
   const Mesh &mesh;
   LiveBuffers alive;
+  /// Of the command that is checked.
+  std::vector<Touch> touches;
 };
 
 } // namespace

@@ -40,6 +40,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 
 namespace optimus_support::program {
 
@@ -71,7 +72,7 @@ public:
       OPTRT_RETURN_IF_ERROR(checkTogether(number));
       OPTRT_RETURN_IF_ERROR(checkApart(number));
       if (checks == Checks::All)
-        for (const Touch &touch : touches[number])
+        for (const Touch &touch : touchesOfCommand(number))
           OPTRT_RETURN_IF_ERROR(visit(number, touch));
     }
     return okStatus();
@@ -179,9 +180,17 @@ private:
   }
 
   void collectTouches() {
-    touches.reserve(function.commands.size());
-    for (const std::unique_ptr<CommandT> &command : function.commands)
-      touches.push_back(touchesOf(function, *command, mesh));
+    firstTouch.reserve(function.commands.size() + 1);
+    for (const std::unique_ptr<CommandT> &command : function.commands) {
+      firstTouch.push_back(touches.size());
+      appendTouches(function, *command, mesh, touches);
+    }
+    firstTouch.push_back(touches.size());
+  }
+
+  std::span<const Touch> touchesOfCommand(uint32_t number) const {
+    return {touches.data() + firstTouch[number],
+            touches.data() + firstTouch[number + 1]};
   }
 
   /// The pieces of a region's base; in the beginning, one that nobody touched.
@@ -276,7 +285,7 @@ private:
   Status checkApart(uint32_t number) {
     const CommandT &command = *function.commands[number];
     const std::optional<uint32_t> workspace = workspaceOf(command);
-    const std::vector<Touch> &list = touches[number];
+    const std::span<const Touch> list = touchesOfCommand(number);
     for (const Touch &touch : list) {
       if (carriedOf(command) != 0 && touch.region.base != Base::Argument)
         return invalidArgument(concat(
@@ -362,7 +371,9 @@ private:
   /// Of a collective, send or receive: the command that waits for it.
   std::vector<uint32_t> waitOf;
   std::vector<End> ends;
-  std::vector<std::vector<Touch>> touches;
+  /// Those of all commands, and where each command's begin.
+  std::vector<Touch> touches;
+  std::vector<size_t> firstTouch;
   std::map<std::pair<Base, uint32_t>, Pieces> memory;
   std::vector<uint32_t> last;
   std::vector<uint32_t> clocks;

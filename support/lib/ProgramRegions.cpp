@@ -163,6 +163,12 @@ std::vector<Touch> touchesOf(const FunctionT &function, const CommandT &command,
                              const Mesh &mesh) {
   std::vector<Touch> touches;
   touches.reserve(command.operands.size());
+  appendTouches(function, command, mesh, touches);
+  return touches;
+}
+
+void appendTouches(const FunctionT &function, const CommandT &command,
+                   const Mesh &mesh, std::vector<Touch> &touches) {
   for (size_t i = 0; i != command.operands.size(); ++i) {
     const OperandT &operand = *command.operands[i];
     if (operand.address == kNone)
@@ -183,7 +189,6 @@ std::vector<Touch> touchesOf(const FunctionT &function, const CommandT &command,
     };
     forEachSpan(function, writtenAddress(function, command, i), mesh, add);
   }
-  return touches;
 }
 
 } // namespace optimus_support::program

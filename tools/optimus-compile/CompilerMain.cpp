@@ -54,9 +54,11 @@ static int run(CompileSettings settings, const DialectRegistry &extensions) {
 }
 
 /// Passes free and allocate the same gigabytes in turn: to give them back to
-/// the system in between costs a tenth of a compilation.
+/// the system in between costs a tenth of a compilation, and to look for them
+/// page by page of 4 KiB as much again.
 static void keepFreedMemory() {
 #ifdef OPTIMUS_HAS_MIMALLOC
+  mi_option_enable(mi_option_large_os_pages);
   mi_option_disable(mi_option_allow_decommit);
   mi_option_disable(mi_option_page_reset);
 #endif

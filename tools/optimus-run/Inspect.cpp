@@ -508,25 +508,33 @@ Status printCommands(const ModelLibrary &library,
   return okStatus();
 }
 
+/// A million commands take a while to free: at the process's end, they are left
+/// to the system.
+const ModelLibrary &keepToTheEnd(std::unique_ptr<ModelLibrary> library) {
+  static auto *const kept = new std::vector<std::unique_ptr<ModelLibrary>>();
+  return *kept->emplace_back(std::move(library));
+}
+
 } // namespace
 
 Status inspect(const InspectOptions &options) {
   OPTRT_ASSIGN_OR_RETURN(
-      std::unique_ptr<ModelLibrary> library,
+      std::unique_ptr<ModelLibrary> opened,
       ModelLibrary::open(options.library, ModelLibrary::Use::Inspect));
+  const ModelLibrary &library = keepToTheEnd(std::move(opened));
   if (options.json) {
-    std::cout << nlohmann::ordered_json::parse(library->manifestText()).dump(2)
+    std::cout << nlohmann::ordered_json::parse(library.manifestText()).dump(2)
               << '\n';
     return okStatus();
   }
   if (options.commands)
-    return printCommands(*library, options);
-  printModel(*library);
-  printDimensions(library->manifest());
-  printParams(library->manifest());
-  printBuffers(library->manifest());
-  printEffects(library->manifest());
-  printFunctions(*library);
+    return printCommands(library, options);
+  printModel(library);
+  printDimensions(library.manifest());
+  printParams(library.manifest());
+  printBuffers(library.manifest());
+  printEffects(library.manifest());
+  printFunctions(library);
   return okStatus();
 }
 

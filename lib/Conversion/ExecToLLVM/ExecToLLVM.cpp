@@ -11,6 +11,7 @@
 #include "optimus/Conversion/ExecToLLVM/Passes.h"
 #include "optimus/Conversion/ExecToProgram/ExecToProgram.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Dialect/Exec/Transforms/VerifyExec.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 #include "optimus/Kernels/KernelFunctions.h"
 
@@ -28,6 +29,7 @@ namespace mlir::optimus {
 
 using namespace mlir;
 using namespace mlir::optimus;
+using optimus_support::Status;
 
 /// How a device launches the kernels of a module, by their names; empty where
 /// the host calls them.
@@ -87,7 +89,7 @@ public:
         getDeviceKernels(module, *findTarget(target));
     if (failed(deviceKernels))
       return signalPassFailure();
-    TableCheck checked = startCheck(programs, takeCommands(module));
+    std::future<Status> checked = startCheck(programs, takeCommands(module));
     if (isPlan || !deviceKernels->empty())
       // There is no code, or it is in the images.
       module.getBody()->clear();
@@ -103,8 +105,8 @@ public:
                      *deviceKernels, images ? *images : DeviceImages());
     module->removeAttr(kManifestAttr);
     if (check)
-      *check = std::move(checked);
-    else if (failed(verifyPrograms(module, checked.status.get())))
+      check->status = std::move(checked);
+    else if (failed(verifyPrograms(module, checked.get())))
       return signalPassFailure();
     for (const auto *function : optimus_support::program::functionsOf(code))
       numCommands += function->commands.size();
@@ -121,22 +123,27 @@ public:
 private:
   /// What a runtime would refuse never leaves the compiler. `commands` are of
   /// no use any more.
-  TableCheck
+  std::future<Status>
   startCheck(std::shared_ptr<optimus_support::program::ProgramsT> programs,
              OwningOpRef<ModuleOp> commands) {
     using optimus_support::program::Checks;
     const bool hasThreads = getContext().isMultithreadingEnabled();
-    return {std::async(
+    return std::async(
         hasThreads ? std::launch::async : std::launch::deferred,
         [programs = std::move(programs), commands = std::move(commands),
-         checks = isPlan ? Checks::ButOrder : Checks::All]() mutable {
-          optimus_support::Status status =
-              optimus_support::program::check(*programs, checks);
+         checks = isPlan ? Checks::ButOrder : Checks::All,
+         verifies = check && check->verifiesCommands]() mutable -> Status {
+          OPTRT_RETURN_IF_ERROR(
+              optimus_support::program::check(*programs, checks));
           // A million commands take a while to free.
           programs.reset();
+          for (auto function : commands->getOps<func::FuncOp>())
+            if (verifies && failed(exec::verifyFunction(function)))
+              return optimus_support::internal(
+                  "a command breaks a rule of --optimus-verify-exec");
           commands = {};
-          return status;
-        })};
+          return optimus_support::okStatus();
+        });
   }
 
   std::shared_ptr<const DeviceImages> images;

@@ -40,7 +40,7 @@ OwningOpRef<ModuleOp> mlir::optimus::takeCommands(ModuleOp module) {
     if (!function->hasAttr(exec::ExecDialect::kKernel))
       function->moveBefore(taken->getBody(), taken->getBody()->end());
   if (auto mesh = getMesh(module))
-    mesh.erase();
+    mesh->moveBefore(taken->getBody(), taken->getBody()->begin());
   return taken;
 }
 

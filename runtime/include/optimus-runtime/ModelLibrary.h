@@ -102,15 +102,18 @@ private:
 
   Status openCode();
   Status checkVersion() const;
-  Status readData();
+  /// Of code that is in this process.
+  Status readModel();
+  /// `packed` are its tables, `text` its manifest.
+  Status readData(std::span<const char> packed);
   Status findKernels();
   Status checkFeatures() const;
 
   LibraryFile file; ///< as long as its code is there
   void *handle = nullptr;
   const optimus_model *model = nullptr;
-  /// Where it is not run, the contents of the file's sections.
-  std::string manifestSection, programsSection;
+  /// Where it is not run, the contents of the file's section.
+  std::string manifestSection;
   std::string_view text;
   Manifest parsed;
   optimus_support::program::ProgramsT tables;

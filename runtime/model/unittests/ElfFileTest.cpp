@@ -107,8 +107,8 @@ TEST_F(ElfFileTest, RefusesHeadersOfAnotherSize) {
 /// Sections of a file that is made of `bytes`.
 class SectionTest : public ElfFileTest {
 protected:
-  StatusOr<std::string> section(const std::string &name,
-                                uint64_t most = 1 << 20) {
+  StatusOr<std::string_view> section(const std::string &name,
+                                     uint64_t most = 1 << 20) {
     OPTRT_ASSIGN_OR_RETURN(ElfFile file, ElfFile::parse(bytes, "x.so"));
     return file.readSection(name, most);
   }

@@ -80,6 +80,9 @@ uint32_t writtenAddress(const FunctionT &function, const CommandT &command,
 /// receives where its panel lies writes nothing there.
 std::vector<Touch> touchesOf(const FunctionT &function, const CommandT &command,
                              const Mesh &mesh);
+/// The same, behind those of others.
+void appendTouches(const FunctionT &function, const CommandT &command,
+                   const Mesh &mesh, std::vector<Touch> &touches);
 
 /// How a function touches its arguments: what its commands do together. One
 /// that none touches counts as read.

@@ -19,6 +19,8 @@ namespace mlir::optimus {
 /// them begins to look; a library is in its place after that alone.
 struct TableCheck {
   std::future<optimus_support::Status> status;
+  /// Whether commands are verified there, too, and not where they are placed.
+  bool verifiesCommands = false;
 };
 
 } // namespace mlir::optimus

@@ -137,18 +137,25 @@ static std::string describeComputation(const Term *term) {
 // Values
 //===----------------------------------------------------------------------===//
 
+static SmallVector<BufferAttr> getArgumentBuffers(func::FuncOp function) {
+  SmallVector<BufferAttr> buffers;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    buffers.push_back(optimus::getArgumentBuffer(function, i));
+  return buffers;
+}
+
 /// What is passed to one function is passed to the other.
 LogicalResult Proof::checkSignature() {
   auto check = [&](StringRef what, TypeRange expected, TypeRange found,
-                   BufferAttr (*getBuffer)(FunctionOpInterface,
-                                           unsigned)) -> LogicalResult {
+                   auto getBuffers) -> LogicalResult {
     if (expected.size() != found.size())
       return partitioned.emitOpError("V7: expected ")
              << expected.size() << " " << what
              << "s as in the serial program, found " << found.size();
+    const SmallVector<BufferAttr> buffers = getBuffers(serial),
+                                  others = getBuffers(partitioned);
     for (unsigned i = 0; i < expected.size(); ++i) {
-      BufferAttr buffer = getBuffer(serial, i),
-                 other = getBuffer(partitioned, i);
+      BufferAttr buffer = buffers[i], other = others[i];
       if (buffer != other)
         return partitioned.emitOpError("V7: expected ")
                << describe(what, i, buffer)
@@ -163,10 +170,10 @@ LogicalResult Proof::checkSignature() {
     return success();
   };
   if (failed(check("argument", serial.getArgumentTypes(),
-                   partitioned.getArgumentTypes(), optimus::getArgumentBuffer)))
+                   partitioned.getArgumentTypes(), getArgumentBuffers)))
     return failure();
   return check("result", serial.getResultTypes(), partitioned.getResultTypes(),
-               optimus::getResultBuffer);
+               optimus::getResultBuffers);
 }
 
 void Proof::visit(func::FuncOp function, SymbolicValues &symbolic) {

@@ -42,8 +42,8 @@ static Value getLossBefore(func::FuncOp function, Operation *op) {
 /// there is none.
 static Operation *findBoundary(func::FuncOp function) {
   Operation *terminator = function.front().getTerminator();
-  for (auto [number, value] : llvm::enumerate(terminator->getOperands())) {
-    optimus::BufferAttr buffer = optimus::getResultBuffer(function, number);
+  for (auto [value, buffer] : llvm::zip_equal(
+           terminator->getOperands(), optimus::getResultBuffers(function))) {
     if (!buffer || buffer.getRole() != "loss_sum")
       continue;
     Operation *op = value.getDefiningOp();

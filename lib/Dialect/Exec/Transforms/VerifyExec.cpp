@@ -6,6 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "optimus/Dialect/Exec/Transforms/VerifyExec.h"
+
 #include "optimus-support/Sizes.h"
 #include "optimus-support/model_abi.h"
 #include "optimus/Dialect/Exec/IR/Commands.h"
@@ -32,27 +34,23 @@ using namespace mlir::exec;
 using optimus_support::CheckedSize;
 
 namespace {
-class VerifyExecPass : public exec::impl::VerifyExecPassBase<VerifyExecPass> {
+class ExecVerifier {
 public:
-  void runOnOperation() override {
-    func::FuncOp function = getOperation();
+  static LogicalResult verify(func::FuncOp function) {
     if (failed(verifyOneArena(function)) || failed(verifyCollectives(function)))
-      return signalPassFailure();
+      return failure();
     const std::vector<Placed> placed = collectPlaced(function);
     const SmallVector<CommandOpInterface> commands = getCommands(function);
     LDBG() << "@" << function.getSymName() << ": " << placed.size()
            << " slots, live bytes " << getPeak(placed);
-    bool isGood =
+    return success(
         succeeded(verifyArena(placed)) && succeeded(verifyNumbers(commands)) &&
         succeeded(verifyCounts(function, commands.size(), placed)) &&
-        succeeded(verifyApart(commands)) && succeeded(verifyOrder(commands));
-    if (!isGood)
-      return signalPassFailure();
-    markAllAnalysesPreserved();
+        succeeded(verifyApart(commands)) && succeeded(verifyOrder(commands)));
   }
 
 private:
-  LogicalResult verifyCollectives(func::FuncOp function) {
+  static LogicalResult verifyCollectives(func::FuncOp function) {
     WalkResult result = function.walk([&](Block *block) {
       return failed(verifyCollectives(*block)) ? WalkResult::interrupt()
                                                : WalkResult::advance();
@@ -60,7 +58,7 @@ private:
     return failure(result.wasInterrupted());
   }
 
-  LogicalResult verifyCollectives(Block &block) {
+  static LogicalResult verifyCollectives(Block &block) {
     llvm::MapVector<Operation *, CommandRegions> underWay;
     llvm::StringMap<SmallVector<CommandOpInterface>> started;
     for (auto command : block.getOps<CommandOpInterface>()) {
@@ -101,7 +99,7 @@ private:
   }
 
   /// V1: checks a command while collectives are under way.
-  LogicalResult
+  static LogicalResult
   verifyDuring(CommandOpInterface command,
                const llvm::MapVector<Operation *, CommandRegions> &underWay) {
     for (const Access &access : command.getAccesses()) {
@@ -348,6 +346,21 @@ private:
       return error;
     }
     return success();
+  }
+};
+} // namespace
+
+LogicalResult exec::verifyFunction(func::FuncOp function) {
+  return ExecVerifier::verify(function);
+}
+
+namespace {
+class VerifyExecPass : public exec::impl::VerifyExecPassBase<VerifyExecPass> {
+public:
+  void runOnOperation() override {
+    if (failed(verifyFunction(getOperation())))
+      return signalPassFailure();
+    markAllAnalysesPreserved();
   }
 };
 } // namespace

@@ -150,6 +150,23 @@ BufferAttr mlir::optimus::getArgumentBuffer(FunctionOpInterface function,
   return dyn_cast_or_null<BufferAttr>(binding);
 }
 
+/// Calls `visit` with each argument that donates its buffer and the result, as
+/// long as it returns true.
+static void forEachDonor(FunctionOpInterface function,
+                         function_ref<bool(unsigned, uint64_t)> visit) {
+  ArrayAttr all = function.getArgAttrsAttr();
+  if (!all)
+    return;
+  // A step has thousands: to compare names' characters takes as long as all
+  // else.
+  auto name = StringAttr::get(function.getContext(), OptimusDialect::kDonates);
+  for (auto [argument, attributes] :
+       llvm::enumerate(all.getAsRange<DictionaryAttr>()))
+    if (auto donates = attributes.getAs<IntegerAttr>(name))
+      if (!visit(argument, donates.getInt()))
+        return;
+}
+
 BufferAttr mlir::optimus::getResultBuffer(FunctionOpInterface function,
                                           unsigned result) {
   if (auto binding = function.getResultAttrOfType<BufferAttr>(
@@ -157,6 +174,21 @@ BufferAttr mlir::optimus::getResultBuffer(FunctionOpInterface function,
     return binding;
   std::optional<unsigned> donor = getDonor(function, result);
   return donor ? getArgumentBuffer(function, *donor) : BufferAttr();
+}
+
+SmallVector<BufferAttr>
+mlir::optimus::getResultBuffers(FunctionOpInterface function) {
+  SmallVector<BufferAttr> buffers(function.getNumResults());
+  forEachDonor(function, [&](unsigned argument, uint64_t result) {
+    if (result < buffers.size() && !buffers[result])
+      buffers[result] = getArgumentBuffer(function, argument);
+    return true;
+  });
+  for (auto [result, buffer] : llvm::enumerate(buffers))
+    if (auto binding = function.getResultAttrOfType<BufferAttr>(
+            result, OptimusDialect::kBinding))
+      buffer = binding;
+  return buffers;
 }
 
 std::string mlir::optimus::getBufferName(BufferAttr buffer) {
@@ -168,10 +200,11 @@ std::string mlir::optimus::getBufferName(BufferAttr buffer) {
 
 std::optional<unsigned> mlir::optimus::getDonor(FunctionOpInterface function,
                                                 unsigned result) {
-  for (unsigned i = 0, e = function.getNumArguments(); i < e; ++i)
-    if (auto donates =
-            function.getArgAttrOfType<IntegerAttr>(i, OptimusDialect::kDonates))
-      if (donates.getInt() == result)
-        return i;
-  return std::nullopt;
+  std::optional<unsigned> donor;
+  forEachDonor(function, [&](unsigned argument, uint64_t donated) {
+    if (donated == result)
+      donor = argument;
+    return !donor;
+  });
+  return donor;
 }

@@ -88,7 +88,8 @@ private:
 
   /// Whether an operand is returned in the buffer of a cache.
   bool isCache(OpOperand &operand) const {
-    if (!operand.getOwner()->hasTrait<OpTrait::IsTerminator>())
+    if (caches.empty() ||
+        !operand.getOwner()->hasTrait<OpTrait::IsTerminator>())
       return false;
     std::optional<unsigned> donor =
         getDonor(function, operand.getOperandNumber());

@@ -324,12 +324,13 @@ LogicalResult ShardPass::shardResults(func::FuncOp function) {
         params[buffer.getOf().getValue()] = getSharding(argument);
     }
   Operation *terminator = function.front().getTerminator();
+  const SmallVector<BufferAttr> resultBuffers = getResultBuffers(function);
   updateResultAttrs(function, [&](unsigned number, NamedAttrList &attributes) {
     Value value = terminator->getOperand(number);
     if (!isa<RankedTensorType>(value.getType()))
       return;
     ShardingAttr sharding = getSharding(value);
-    if (BufferAttr buffer = getResultBuffer(function, number)) {
+    if (BufferAttr buffer = resultBuffers[number]) {
       StringAttr of = buffer.getOf();
       auto same = buffers.find(buffer.getName());
       auto param = of ? params.find(of.getValue()) : params.end();

@@ -45,6 +45,8 @@ BufferAttr getArgumentBuffer(FunctionOpInterface function, unsigned argument);
 /// The buffer of a result: the buffer of the argument that donates to it, or
 /// its binding. Null where there is neither.
 BufferAttr getResultBuffer(FunctionOpInterface function, unsigned result);
+/// Those of all results: for one, all arguments are asked whether they donate.
+SmallVector<BufferAttr> getResultBuffers(FunctionOpInterface function);
 
 /// What manifest and tables call a buffer: a parameter by its own name, others
 /// by role and parameter. Empty where there is no buffer.
