@@ -242,9 +242,11 @@ Status compareBareWriters(const Arguments &arguments, World &world,
   std::ranges::sort(files);
   for (bool isAlone : {true, false}) {
     if (control.isRoot())
-      for (const auto &[path, bytes] : files)
-        OPTRT_RETURN_IF_ERROR(
-            optimus_support::NewFile::create(path, 0).status());
+      for (const auto &[path, bytes] : files) {
+        OPTRT_ASSIGN_OR_RETURN(optimus_support::NewFile file,
+                               optimus_support::NewFile::create(path, 0));
+        OPTRT_RETURN_IF_ERROR(file.resize(bytes));
+      }
     OPTRT_RETURN_IF_ERROR(control.agree(okStatus()));
     const Clock::time_point start = Clock::now();
     std::vector<Status> written(isAlone ? 1 : control.numLocalRanks());
@@ -313,8 +315,8 @@ Status compareWriters(const Arguments &arguments, World &world,
 }
 
 /// The longest of the steps that run until a checkpoint behind them is in
-/// place, how many these are, and how long until it is; the longest of as many
-/// that run alone, and how long one takes.
+/// place, the median, how many these are, and how long until it is; the same of
+/// as many that run alone.
 Status compareSteps(const Arguments &arguments, World &world, Session &session,
                     json &report) {
   if (arguments.steps == 0)
@@ -344,24 +346,23 @@ Status compareSteps(const Arguments &arguments, World &world, Session &session,
     OPTRT_RETURN_IF_ERROR(
         session.beginSave(arguments.save, stateOf(arguments)));
     const Clock::time_point start = Clock::now();
-    double longest = 0;
-    int steps = 0;
+    std::vector<double> during;
     do {
-      OPTRT_ASSIGN_OR_RETURN(const double during, step());
-      longest = std::max(longest, during);
-      ++steps;
+      OPTRT_ASSIGN_OR_RETURN(during.emplace_back(), step());
     } while (!isOver);
     report["written"].push_back(
         std::chrono::duration<double>(Clock::now() - start).count());
-    std::vector<double> alone(steps);
+    std::vector<double> alone(during.size());
     for (double &seconds : alone) {
       OPTRT_ASSIGN_OR_RETURN(seconds, step());
     }
-    std::ranges::sort(alone);
-    report["during"].push_back(longest);
+    report["steps"].push_back(during.size());
+    for (std::vector<double> *steps : {&during, &alone})
+      std::ranges::sort(*steps);
+    report["during"].push_back(during.back());
+    report["median during"].push_back(during[during.size() / 2]);
     report["without"].push_back(alone.back());
     report["step"].push_back(alone[alone.size() / 2]);
-    report["steps"].push_back(steps);
   }
   return okStatus();
 }

@@ -20,7 +20,7 @@ how long as many bytes take to be copied by as many threads.
     bench/run saving --steps
 
 Pairs instead: steps until a checkpoint behind them is in place, and as many alone; the
-longest of each count. Beside other work, `nice -n -20` gives the bench most of the cores.
+median and the longest of each. Beside other work, `nice -n -20` gives the bench most of the cores.
 """
 
 import filecmp
@@ -101,7 +101,8 @@ def row_of_steps(options, tools, library, name, start, memory):
     times = reshard(tools, library, start, "--save", saved,
                     "--steps", options.pairs)["steps"]
     shutil.rmtree(saved)
-    return [name, milliseconds(times, "step"), milliseconds(times, "without"),
+    return [name, milliseconds(times, "step"), milliseconds(times, "median during"),
+            ratio(times, "median during", "step"), milliseconds(times, "without"),
             milliseconds(times, "during"), ratio(times, "during", "without"),
             ratio(times, "during", "step"), statistics.median(times["steps"]),
             milliseconds(times, "written")]
@@ -130,9 +131,9 @@ def main(options, tools, folder):
     about = (f"GPT-2, {options.layers} layers, hidden {options.hidden}, vocabulary "
              f"{options.vocab}; {machine()}.")
     if options.steps:
-        header = ["ranks", "step, ms", "longest alone, ms", "longest during saving, ms",
-                  "ratio of these", "to a step", "steps until the checkpoint is in place",
-                  "ms until then"]
+        header = ["ranks", "step, ms", "during saving, ms", "ratio", "longest alone, ms",
+                  "longest during saving, ms", "ratio of these", "to a step",
+                  "steps until the checkpoint is in place", "ms until then"]
     else:
         header = ["ranks", "MB", "rank 0 alone, GB/s", "all, GB/s", "ratio",
                   "bare loop of one, GB/s", "of all, GB/s",

@@ -146,6 +146,8 @@ Status CheckpointWriter::Impl::createFiles() {
         NewFile::create(folder->path() + "/" + file.name, file.header.size()));
     OPTRT_RETURN_IF_ERROR(
         file.file.append(file.header.data(), file.header.size()));
+    if (file.file.isInMemory())
+      OPTRT_RETURN_IF_ERROR(file.file.resize(file.bytes));
   }
   return okStatus();
 }
@@ -342,8 +344,7 @@ Status PieceWriter::append(std::span<const float> elements) {
                            numLeft()));
   const PieceExtent &extent = impl->extent;
   const NewFile &file = writer.files[extent.file].file;
-  // File systems give memory or blocks for a piece at once faster than for its
-  // slabs.
+  // Disks give blocks for a piece at once faster than for its slabs.
   if (impl->done == 0)
     if (Status reserved = file.reserve(extent.offset, extent.bytes);
         !reserved.ok())

@@ -71,10 +71,12 @@ Status Session::Saving::write() {
 Status Session::Saving::start(std::size_t count, std::function<Status()> work) {
   running = count;
   auto body = [this, work = std::move(work)] {
-    // Whoever has to compute goes first.
+    // Beside steps, whoever has to compute goes first. Between them another
+    // process's rank may want this core while it waits for this process.
     constexpr int kNicer = 10;
-    const int nice = getpriority(PRIO_PROCESS, 0);
-    setpriority(PRIO_PROCESS, gettid(), nice + kNicer);
+    if (isBeside)
+      setpriority(PRIO_PROCESS, gettid(),
+                  getpriority(PRIO_PROCESS, 0) + kNicer);
     Status status;
     try {
       status = work();
@@ -111,19 +113,30 @@ Status Session::Saving::join() {
 
 void Session::Saving::writeBehind(int most, bool beside) {
   const std::size_t count = std::min(std::size_t(most), ownPieces().size());
-  pace.emplace(count, beside);
+  isBeside = beside;
+  pace.emplace(count, isBeside);
   lastStep = Clock::now();
   keep(start(count, [this] { return write(); }));
 }
 
-/// Gives writing threads the cores for a share of a step's time: of the
-/// shortest until now, since another one may have had an evaluation beside it.
+/// Of the root. It deletes the old checkpoint, too.
+Status Session::Saving::startCommit() {
+  pace.emplace(/*threads=*/1, isBeside);
+  Status started = start(1, [this] {
+    WritingPace::Turn turn(*pace);
+    return commit();
+  });
+  if (started.ok())
+    giveTime();
+  return started;
+}
+
+/// Gives threads the cores for a share of a step's time: of the shortest until
+/// now, since another one may have had an evaluation beside it.
 void Session::Saving::giveTime() {
-  constexpr double kShare = 0.08;
-  shortestStep = std::min(shortestStep, Clock::now() - lastStep);
+  constexpr double kShare = 0.06;
   pace->give(
       std::chrono::duration_cast<WritingPace::Duration>(kShare * shortestStep));
-  lastStep = Clock::now();
 }
 
 /// Tells the root the checksums of the pieces that others have written.
@@ -147,9 +160,18 @@ void Session::Saving::gatherChecksums() {
 }
 
 StatusOr<bool> Session::Saving::poll() {
-  if (!isCommitting && running > 0)
-    giveTime();
+  shortestStep = std::min(shortestStep, Clock::now() - lastStep);
+  StatusOr<bool> over = goOn();
+  lastStep = Clock::now();
+  return over;
+}
+
+StatusOr<bool> Session::Saving::goOn() {
+  // As of the step: the commit deletes the old checkpoint, and so comes after
+  // another step than the last writing.
   const char own = running > 0 ? 'w' : outcome.ok() ? 'd' : 'f';
+  if (running > 0 && !isCommitting)
+    giveTime();
   bool allDone = true, someFailed = false;
   for (const std::string &one : control.allGather(std::string(1, own))) {
     allDone &= one == "d";
@@ -167,8 +189,7 @@ StatusOr<bool> Session::Saving::poll() {
   gatherChecksums();
   isCommitting = true;
   OPTRT_RETURN_IF_ERROR(join());
-  Status started =
-      control.isRoot() ? start(1, [this] { return commit(); }) : okStatus();
+  Status started = control.isRoot() ? startCommit() : okStatus();
   OPTRT_RETURN_IF_ERROR(control.agree(started));
   return false;
 }

@@ -72,11 +72,14 @@ private:
   Status write();
   /// Runs `work` on so many threads.
   Status start(std::size_t count, std::function<Status()> work);
+  Status startCommit();
   /// Notes what became of a thread. After a failure the others stop.
   void keep(Status status);
   /// Waits for them, and returns the failure that came first.
   Status join();
   void giveTime();
+  /// poll(), between steps.
+  StatusOr<bool> goOn();
   void hurry() {
     if (pace)
       pace->hurry();
@@ -92,6 +95,7 @@ private:
   const TrainingState state;
 
   std::optional<WritingPace> pace; ///< behind steps
+  bool isBeside = false;           ///< threads write while ranks compute
   Clock::time_point lastStep;
   Clock::duration shortestStep = Clock::duration::max();
   std::mutex mutex;

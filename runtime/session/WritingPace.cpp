@@ -42,6 +42,8 @@ void WritingPace::Turn::wait() {
 
 void WritingPace::give(Duration more) {
   std::unique_lock lock(mutex);
+  if (isUnlimited)
+    return;
   ++given;
   time = more;
   numWaiting = 0;

@@ -48,6 +48,7 @@ public:
 
   /// Gives each thread so much time of a core, and waits until all have had it,
   /// but no longer than it takes: who waits for a disk goes on beside the step.
+  /// Threads that may always work are not waited for.
   void give(Duration time);
   /// From now on all may work: somebody waits for what they write.
   void hurry();

@@ -18,11 +18,23 @@
 using namespace optrt;
 
 namespace {
-class Kill : public CheckpointTest, public testing::WithParamInterface<bool> {
+/// How a checkpoint is put in place, and where: memory is written otherwise.
+enum Way { Exchange, TwoRenames, ExchangeInMemory };
+
+const char *nameOf(Way way) {
+  return way == Exchange     ? "Exchange"
+         : way == TwoRenames ? "TwoRenames"
+                             : "ExchangeInMemory";
+}
+
+class Kill : public CheckpointTest, public testing::WithParamInterface<Way> {
 protected:
   void SetUp() override {
-    root = testing::TempDir() + "optimus-kill-" +
-           (GetParam() ? "exchange-" : "rename-") + std::to_string(getpid());
+    const std::string memory = "/dev/shm/";
+    if (GetParam() == ExchangeInMemory && !std::filesystem::exists(memory))
+      GTEST_SKIP() << "this machine has no " << memory;
+    root = (GetParam() == ExchangeInMemory ? memory : testing::TempDir()) +
+           concat("optimus-kill-", nameOf(GetParam()), "-", getpid());
     std::filesystem::remove_all(root);
     std::filesystem::create_directories(root);
     dir = root + "/run";
@@ -140,9 +152,9 @@ protected:
 // checkpoint, of a step no older than the last one that was told complete.
 TEST_P(Kill, LeavesAWholeCheckpointAtAnyTime) {
   CheckpointWriterOptions options;
-  options.useExchange = GetParam();
+  options.useExchange = GetParam() != TwoRenames;
   ASSERT_TRUE(save(dir, 1, options).ok());
-  std::mt19937 random(GetParam() ? 1 : 2);
+  std::mt19937 random(1 + GetParam());
   for (int round = 0; round < 60; ++round) {
     int pipeEnds[2];
     ASSERT_EQ(pipe(pipeEnds), 0);
@@ -178,10 +190,10 @@ TEST_P(Kill, LeavesAWholeCheckpointAtAnyTime) {
 // them is killed, whichever, and then the others.
 TEST_P(Kill, OfAnyOfSeveralWritersLeavesAWholeCheckpoint) {
   CheckpointWriterOptions options;
-  options.useExchange = GetParam();
+  options.useExchange = GetParam() != TwoRenames;
   options.pieceBytes = 64;
   ASSERT_TRUE(save(dir, 1, options).ok());
-  std::mt19937 random(GetParam() ? 3 : 4);
+  std::mt19937 random(4 + GetParam());
   for (int round = 0; round < 45; ++round) {
     int told[2];
     ASSERT_EQ(pipe(told), 0);
@@ -206,7 +218,7 @@ TEST_P(Kill, OfAnyOfSeveralWritersLeavesAWholeCheckpoint) {
   expectCleanedUp(options);
 }
 
-INSTANTIATE_TEST_SUITE_P(Checkpoint, Kill, testing::Bool(),
-                         [](const auto &info) {
-                           return info.param ? "Exchange" : "TwoRenames";
-                         });
+INSTANTIATE_TEST_SUITE_P(Checkpoint, Kill,
+                         testing::Values(Exchange, TwoRenames,
+                                         ExchangeInMemory),
+                         [](const auto &info) { return nameOf(info.param); });

@@ -89,6 +89,14 @@ TEST(WritingPace, NobodyWaitsForOneThatIsHeldUp) {
   pace.hurry();
 }
 
+TEST(WritingPace, NobodyWaitsForThoseThatWorkBeside) {
+  WritingPace pace(/*threads=*/1, /*always=*/true);
+  WritingPace::Turn turn(pace);
+  const Clock::time_point start = Clock::now();
+  pace.give(20s);
+  EXPECT_LT(Clock::now() - start, 10s);
+}
+
 TEST(WritingPace, AllWorkOnceSomebodyWaits) {
   WritingPace pace(/*threads=*/2, /*always=*/false);
   {

@@ -41,24 +41,37 @@ public:
   static StatusOr<NewFile> join(const std::string &path);
 
   Status append(const void *data, size_t bytes);
-  /// Fails if there is no room for these bytes: a full disk shows now, and not
-  /// when most is written. From several threads at once, as write().
+  /// Makes it so long, with nothing where nobody has written.
+  Status resize(size_t bytes) const;
+  /// Prepares for writing these bytes. Fails if there is no room for them: a
+  /// full disk shows now, and not when most is written; on a file system in
+  /// memory, where it takes longer than it saves, write() says so. From several
+  /// threads at once, as write().
   Status reserve(size_t offset, size_t bytes) const;
-  /// Writes at a place.
+  /// Writes at a place. On a file system in memory, processes that write to
+  /// places within its length do not wait for one another.
   Status write(size_t offset, const void *data, size_t bytes) const;
   /// Waits until what was written is on the disk.
   Status sync();
 
   int descriptor() const { return handle; }
+  /// Whether its file system has no disk.
+  bool isInMemory() const { return inMemory; }
 
 private:
+  int open(const std::string &path, int flags, mode_t mode);
+  Status allocate(size_t offset, size_t bytes) const;
+  Status writeAt(size_t offset, const char *next, size_t bytes) const;
+  bool writeMapped(size_t offset, const void *data, size_t bytes) const;
   void swap(NewFile &other) {
     path.swap(other.path);
     std::swap(handle, other.handle);
+    std::swap(inMemory, other.inMemory);
   }
 
   std::string path;
   int handle = -1;
+  bool inMemory = false;
 };
 
 /// Writes all of it, however many calls that takes. Unavailable where the
