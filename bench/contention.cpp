@@ -37,10 +37,9 @@ int main() {
         std::cin >> link;
         loads[number].push_back({link, 1});
       }
-      links.add(roundUp(begin),
-                {.number = static_cast<uint32_t>(number),
-                 .bytes = bytes,
-                 .loads = &loads[number]});
+      links.add(roundUp(begin), {.number = static_cast<uint32_t>(number),
+                                 .bytes = bytes,
+                                 .loads = &loads[number]});
     }
     std::vector<double> ends(numFlows);
     while (!links.isIdle())

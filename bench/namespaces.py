@@ -29,6 +29,7 @@ from harness import fail, read_log
 
 PREFIX = "optimus-net"
 SUBNET = "10.213.77"
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Large frames, as fast networks use; beside this the shaper passes bursts of
 # one segment that the kernel sends whole.
 MTU = 9000
@@ -104,8 +105,8 @@ class Cluster:
 
     def __enter__(self):
         check_privileges()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, exit_on_signal)
+        self._handlers = {number: signal.signal(number, exit_on_signal)
+                          for number in ENDING}
         remove_abandoned()
         try:
             self._make()
@@ -142,11 +143,13 @@ class Cluster:
 
     def __exit__(self, *_):
         # A second signal must not stop the cleaning up.
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in ENDING:
             signal.signal(number, signal.SIG_IGN)
         remove([*self._hosts, self._switch])
         if self._folder:
             self._folder.cleanup()
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
 
     def shape(self, bits_per_second):
         """Sets the rate of every link in both directions; None lifts it."""

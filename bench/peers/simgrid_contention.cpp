@@ -25,8 +25,8 @@ int main(int argc, char **argv) {
   for (const char *setting :
        {"network/model:CM02", "network/crosstraffic:0",
         "network/latency-factor:1", "network/bandwidth-factor:1",
-        "network/weight-S:0", "network/TCP-gamma:0", "precision/work-amount:1e-6",
-        "precision/timing:1e-12"})
+        "network/weight-S:0", "network/TCP-gamma:0", "surf/precision:1e-12",
+        "maxmin/precision:1e-9"})
     s4u::Engine::set_config(setting);
   auto *zone = s4u::create_full_zone("all");
   size_t numLinks = 0, numFlows = 0;
@@ -65,14 +65,13 @@ int main(int argc, char **argv) {
   }
   zone->seal();
   for (size_t number = 0; number != numFlows; ++number)
-    s4u::Actor::create("flow" + std::to_string(number), flows[number].from,
-                       [&, number] {
-                         const Flow &flow = flows[number];
-                         s4u::this_actor::sleep_until(flow.begin);
-                         s4u::Comm::sendto(flow.from, flow.to,
-                                           uint64_t(flow.bytes));
-                         ends[number] = s4u::Engine::get_clock();
-                       });
+    s4u::Actor::create(
+        "flow" + std::to_string(number), flows[number].from, [&, number] {
+          const Flow &flow = flows[number];
+          s4u::this_actor::sleep_until(flow.begin);
+          s4u::Comm::sendto(flow.from, flow.to, uint64_t(flow.bytes));
+          ends[number] = s4u::Engine::get_clock();
+        });
   engine.run();
   for (double end : ends)
     std::printf("%.12f ", end);

@@ -64,9 +64,10 @@ bool MeasuredCosts::isOf(StringRef mesh, StringRef strategy,
 }
 
 bool MeasuredCosts::hasRun(StringRef function) const {
-  return llvm::any_of(getProfile().commands, [&](const MeasuredCommand &command) {
-    return command.function == function;
-  });
+  return llvm::any_of(getProfile().commands,
+                      [&](const MeasuredCommand &command) {
+                        return command.function == function;
+                      });
 }
 
 LogicalResult MeasuredCosts::verify(func::FuncOp function) const {

@@ -126,6 +126,7 @@ private:
   std::vector<std::vector<TimedCommand>>
   byLink(std::span<const TimedCommand> transfers) const;
   void findBusy();
+  void findUnder(std::span<const TimedCommand> transfers);
   Status readIdle();
 
   sqlite3 *database = nullptr;
@@ -133,6 +134,8 @@ private:
   RunProfile profile;
   /// The calls that count, and the first.
   std::map<int64_t, Call> calls;
+  /// The middle half of their steps by length.
+  std::set<int64_t> middle;
   int64_t firstCall = 0;
   std::map<int64_t, std::string> functions;
   /// By function and command, the place in `profile.commands`.
@@ -144,8 +147,8 @@ private:
 
 /// The time of a command of a call, or null.
 static CommandTime *findTime(std::vector<CommandTime> &times, int64_t command) {
-  auto found = std::lower_bound(times.begin(), times.end(),
-                                CommandTime{command, 0, 0});
+  auto found =
+      std::lower_bound(times.begin(), times.end(), CommandTime{command, 0, 0});
   bool isFound = found != times.end() && found->command == command;
   return isFound ? &*found : nullptr;
 }
@@ -225,10 +228,9 @@ Status ProfileReader::readCalls() {
       "SELECT step, call, function, begin, end, rank FROM calls", [&](Row row) {
         ranks.insert(getInteger(row, 5));
         const int64_t step = getInteger(row, 0);
-        bySteps[step].push_back(
-            {getInteger(row, 1),
-             {getInteger(row, 2), step, getInteger(row, 3),
-              getInteger(row, 4)}});
+        bySteps[step].push_back({getInteger(row, 1),
+                                 {getInteger(row, 2), step, getInteger(row, 3),
+                                  getInteger(row, 4)}});
       }));
   if (bySteps.empty())
     return invalidArgument("expected at least one step, found none");
@@ -237,7 +239,7 @@ Status ProfileReader::readCalls() {
     bySteps.erase(bySteps.begin());
   while (int64_t(bySteps.size()) > kMostSteps)
     bySteps.erase(bySteps.begin());
-  std::vector<int64_t> spans;
+  std::vector<std::pair<int64_t, int64_t>> lengths;
   for (const auto &[step, ofStep] : bySteps) {
     int64_t begin = ofStep.front().second.begin, end = begin;
     for (const auto &[number, call] : ofStep) {
@@ -245,9 +247,15 @@ Status ProfileReader::readCalls() {
       begin = std::min(begin, call.begin);
       end = std::max(end, call.end);
     }
-    spans.push_back(end - begin);
+    lengths.push_back({end - begin, step});
   }
-  profile.stepSeconds = getMedian(spans) / 1e9;
+  std::sort(lengths.begin(), lengths.end());
+  const size_t quarter = lengths.size() / 4;
+  for (size_t i = quarter; i != lengths.size() - quarter; ++i) {
+    middle.insert(lengths[i].second);
+    profile.stepSeconds += double(lengths[i].first) / 1e9;
+  }
+  profile.stepSeconds /= double(middle.size());
   firstCall = calls.begin()->first;
   profile.numSteps = int64_t(bySteps.size());
   profile.callsPerStep =
@@ -293,27 +301,27 @@ Status ProfileReader::readCommands() {
               written[{getInteger(row, 0), getInteger(row, 1)}] = {
                   getInteger(row, 2), getInteger(row, 3)};
             }));
-  return query(
-      "SELECT function, command, commands.kind, name, path, bytes, flops, axes, "
-      "queues.kind "
-      "FROM commands LEFT JOIN queues USING (function, queue) "
-      "WHERE commands.kind <> 'wait'",
-      [&](Row row) {
-        Place place{getInteger(row, 0), getInteger(row, 1)};
-        numbers[place] = profile.commands.size();
-        MeasuredCommand command;
-        command.function = functions[place.first];
-        command.number = place.second;
-        command.kind = getText(row, 2);
-        command.kernel = getText(row, 3);
-        command.path = getText(row, 4);
-        command.bytes = getInteger(row, 5);
-        command.flops = getInteger(row, 6);
-        std::tie(command.written, command.largest) = written[place];
-        setGroup(command, profile.mesh, getText(row, 7));
-        command.isBeside = getText(row, 8) == "copies";
-        profile.commands.push_back(std::move(command));
-      });
+  return query("SELECT function, command, commands.kind, name, path, bytes, "
+               "flops, axes, "
+               "queues.kind "
+               "FROM commands LEFT JOIN queues USING (function, queue) "
+               "WHERE commands.kind <> 'wait'",
+               [&](Row row) {
+                 Place place{getInteger(row, 0), getInteger(row, 1)};
+                 numbers[place] = profile.commands.size();
+                 MeasuredCommand command;
+                 command.function = functions[place.first];
+                 command.number = place.second;
+                 command.kind = getText(row, 2);
+                 command.kernel = getText(row, 3);
+                 command.path = getText(row, 4);
+                 command.bytes = getInteger(row, 5);
+                 command.flops = getInteger(row, 6);
+                 std::tie(command.written, command.largest) = written[place];
+                 setGroup(command, profile.mesh, getText(row, 7));
+                 command.isBeside = getText(row, 8) == "copies";
+                 profile.commands.push_back(std::move(command));
+               });
 }
 
 /// The rows of the views `times` and `transfers`, whose own SQL is the file's.
@@ -358,43 +366,78 @@ Status ProfileReader::readTimes() {
   return okStatus();
 }
 
+namespace {
+/// The means of what is added by command, in nanoseconds.
+class Means {
+public:
+  explicit Means(size_t size) : sums(size), counts(size) {}
+
+  void add(size_t command, int64_t duration) {
+    sums[command] += std::max<int64_t>(0, duration);
+    ++counts[command];
+  }
+  double get(size_t command) const {
+    return counts[command] > 0 ? double(sums[command]) / double(counts[command])
+                               : 0;
+  }
+
+private:
+  std::vector<int64_t> sums, counts;
+};
+} // namespace
+
 /// Before transfers are read, whose ends become those of their commands.
 void ProfileReader::findBusy() {
-  // By command and step, of each rank.
-  std::vector<std::map<int64_t, std::vector<int64_t>>> durations(
-      profile.commands.size());
+  Means means(profile.commands.size());
   for (const auto &[number, times] : timesOf) {
     const Call &call = calls.at(number);
+    if (!middle.contains(call.step))
+      continue;
     int64_t before = call.begin;
-    std::optional<size_t> last;
+    std::optional<std::pair<size_t, int64_t>> last;
+    auto addLast = [&](int64_t more) {
+      if (last)
+        means.add(last->first, last->second + more);
+    };
     for (const CommandTime &time : times) {
       const auto found = numbers.find({call.function, time.command});
       const bool isWait = found == numbers.end();
       if (!isWait && profile.commands[found->second].isBeside)
         continue;
       if (!isWait) {
-        last = found->second;
-        durations[*last][call.step].push_back(
-            std::max<int64_t>(0, time.end - before));
+        addLast(0);
+        last = {found->second, time.end - before};
       }
       before = std::max(before, time.end);
     }
     // The end of the call is part of its last command.
-    if (last)
-      durations[*last][call.step].back() +=
-          std::max<int64_t>(0, call.end - before);
+    addLast(std::max<int64_t>(0, call.end - before));
   }
-  for (size_t i = 0; i != durations.size(); ++i) {
-    MeasuredCommand &command = profile.commands[i];
-    std::vector<int64_t> ofSteps;
-    for (const auto &[step, ofRanks] : durations[i])
-      if (command.ranks > 1)
-        ofSteps.push_back(*std::min_element(ofRanks.begin(), ofRanks.end()));
-      else
-        ofSteps.insert(ofSteps.end(), ofRanks.begin(), ofRanks.end());
-    if (!ofSteps.empty())
-      command.busy = getMedian(ofSteps) / 1e9;
+  for (size_t i = 0; i != profile.commands.size(); ++i)
+    profile.commands[i].busy = means.get(i) / 1e9;
+}
+
+/// While the ends of commands are their own.
+void ProfileReader::findUnder(std::span<const TimedCommand> transfers) {
+  Means means(profile.commands.size());
+  for (std::vector<TimedCommand> &together : byLink(transfers)) {
+    std::sort(together.begin(), together.end(),
+              [](const TimedCommand &a, const TimedCommand &b) {
+                return a.time.end < b.time.end;
+              });
+    int64_t before = 0;
+    for (const TimedCommand &timed : together) {
+      const CommandTime *start =
+          findTime(timesOf[timed.call], timed.time.command);
+      const int64_t begin =
+          std::max({timed.time.begin, before, start ? start->end : 0});
+      before = std::max(before, timed.time.end);
+      if (middle.contains(timed.step))
+        means.add(*timed.number, timed.time.end - begin);
+    }
   }
+  for (size_t i = 0; i != profile.commands.size(); ++i)
+    profile.commands[i].under = means.get(i) / 1e9;
 }
 
 /// Those of each call among the same ranks, by when they begin.
@@ -443,13 +486,14 @@ static std::vector<int64_t> shareTime(std::span<const TimedCommand> transfers) {
 Status ProfileReader::readTransfers() {
   std::vector<TimedCommand> transfers;
   OPTRT_RETURN_IF_ERROR(queryTimes(kTransfers, [&](const TimedCommand &timed) {
-    if (!timed.number)
-      return;
-    // Its buffers are touched until it has ended.
+    if (timed.number)
+      transfers.push_back(timed);
+  }));
+  findUnder(transfers);
+  // Its buffers are touched until it has ended.
+  for (const TimedCommand &timed : transfers)
     if (CommandTime *time = findTime(timesOf[timed.call], timed.time.command))
       time->end = timed.time.end;
-    transfers.push_back(timed);
-  }));
   // By command and step, of all ranks the least.
   std::map<size_t, std::map<int64_t, int64_t>> least;
   for (const std::vector<TimedCommand> &together : byLink(transfers)) {
@@ -621,13 +665,16 @@ Status RunProfile::add(const RunProfile &other) {
   for (size_t i = 0; i != commands.size(); ++i) {
     MeasuredCommand &own = commands[i];
     const MeasuredCommand &its = other.commands[i];
-    auto merge = [&](double &time, double otherTime) {
-      time = own.isCollective ? std::min(time, otherTime)
-                              : std::max(time, otherTime);
+    own.seconds = own.isCollective ? std::min(own.seconds, its.seconds)
+                                   : std::max(own.seconds, its.seconds);
+    // Each process has as many ranks.
+    auto addToMean = [&](double &mean, double one) {
+      mean += (one - mean) / double(numMerged + 1);
     };
-    merge(own.seconds, its.seconds);
-    merge(own.busy, its.busy);
+    addToMean(own.busy, its.busy);
+    addToMean(own.under, its.under);
   }
+  ++numMerged;
   stepSeconds = std::max(stepSeconds, other.stepSeconds);
   return okStatus();
 }

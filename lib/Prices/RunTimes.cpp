@@ -19,10 +19,9 @@ using optimus_support::StatusOr;
 namespace optimus_prices {
 
 static bool isCollective(std::string_view kind) {
-  return std::ranges::any_of(EnumValuesCollectiveKind(),
-                             [&](CollectiveKind one) {
-                               return toString(one) == kind;
-                             });
+  return std::ranges::any_of(
+      EnumValuesCollectiveKind(),
+      [&](CollectiveKind one) { return toString(one) == kind; });
 }
 
 /// What a command does, whatever it does it to: the end of each key. Tables and
@@ -66,6 +65,7 @@ RunTimes::RunTimes(RunProfile measured) : profile(std::move(measured)) {
       Sums &sums = byKey[key];
       sums.times.seconds += command.seconds;
       sums.times.busy += command.busy;
+      sums.times.under += command.under;
       ++sums.count;
     }
   }
@@ -109,10 +109,9 @@ static StatusOr<RunProfile> readProcesses(const std::string &path) {
 
 StatusOr<RunTimes> RunTimes::load(const std::string &path) {
   std::error_code none;
-  OPTRT_ASSIGN_OR_RETURN(RunProfile profile,
-                         std::filesystem::exists(path, none)
-                             ? RunProfile::read(path)
-                             : readProcesses(path));
+  OPTRT_ASSIGN_OR_RETURN(RunProfile profile, std::filesystem::exists(path, none)
+                                                 ? RunProfile::read(path)
+                                                 : readProcesses(path));
   return RunTimes(std::move(profile));
 }
 
@@ -120,9 +119,9 @@ std::optional<RunTimes::Times> RunTimes::lookup(const std::string &key) const {
   const auto found = byKey.find(key);
   if (found == byKey.end())
     return std::nullopt;
-  const Sums &sums = found->second;
-  return Times{sums.times.seconds / double(sums.count),
-               sums.times.busy / double(sums.count)};
+  const auto &[times, count] = found->second;
+  return Times{times.seconds / double(count), times.busy / double(count),
+               times.under / double(count)};
 }
 
 std::optional<RunTimes::Times> RunTimes::find(const CommandKey &key) const {

@@ -34,8 +34,7 @@ private:
 
 Folding::Folding(const TimedProgram &program, const WhatIf &whatIf, bool fold,
                  Network *network)
-    : isFolded(fold), network(network),
-      factors(program.getMesh().numRanks()) {
+    : isFolded(fold), network(network), factors(program.getMesh().numRanks()) {
   for (size_t rank = 0; rank != factors.size(); ++rank)
     factors[rank] = whatIf.getFactor(int64_t(rank));
   for (const std::vector<uint32_t> &axes : program.getAxes())

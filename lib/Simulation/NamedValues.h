@@ -35,7 +35,7 @@ struct QuantityRange {
 
 /// "20us" in seconds, "25MiB" in bytes.
 optimus_support::StatusOr<double> parseQuantity(std::string_view text,
-                                            const QuantityRange &range);
+                                                const QuantityRange &range);
 
 /// The values of "NAME=VALUE,NAME=VALUE" in the order of `names`, each at most
 /// once; `kind` is what a value is called, `parse` makes a number of its text.

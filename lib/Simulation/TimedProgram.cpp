@@ -98,6 +98,12 @@ private:
       timed.name = numberOf(program.parts,
                             std::string(optimus_prices::getWorkName(command)));
       seconds = getComputeSeconds(command, touches);
+      if (const double flops = countFlops(command); flops > 0)
+        timed.atPeak =
+            toPicoseconds(turns * flops /
+                          prices.getPeak(optimus_prices::getCommandWork(
+                                             program.target, command)
+                                             .factors));
     }
     if (timed.kind != TimedCommand::Compute)
       fused.reset();
@@ -105,9 +111,9 @@ private:
     timed.inserted = getInserted(command);
     if (timed.inserted > 0)
       timed.insertedPart = numberOf(program.parts, std::string(kInserted));
-    if (const double stolen =
-            timed.kind == TimedCommand::Copy && !run ? getStolenSeconds(command)
-                                                     : 0;
+    if (const double stolen = timed.kind == TimedCommand::Copy && !run
+                                  ? getStolenSeconds(command)
+                                  : 0;
         stolen > 0) {
       timed.inserted += toPicoseconds(stolen * turns);
       timed.insertedPart = numberOf(program.parts, std::string(kCopying));
@@ -124,15 +130,17 @@ private:
   /// What the run says of a command with this price, or the price.
   double takeFromRun(const CommandT &command, double price,
                      TimedCommand &timed) {
-    const auto found = run->find(
-        optimus_prices::getKey(program.target, *result.table, function,
-                               command));
+    const auto found = run->find(optimus_prices::getKey(
+        program.target, *result.table, function, command));
     if (!found)
       return price;
     timed.hasRun = true;
-    const bool isBusy = timed.kind == TimedCommand::Compute;
-    const double seconds = isBusy ? found->busy : found->seconds;
-    if (!isBusy && timed.kind != TimedCommand::Copy && found->busy > 0) {
+    const bool isCompute = timed.kind == TimedCommand::Compute,
+               isCopy = timed.kind == TimedCommand::Copy;
+    const double seconds = isCompute ? found->busy
+                           : isCopy  ? found->seconds
+                                     : found->under;
+    if (!isCompute && !isCopy && found->busy > 0) {
       timed.inserted += toPicoseconds(found->busy);
       timed.insertedPart = numberOf(program.parts, std::string(kStarting));
     }
@@ -239,8 +247,8 @@ private:
     return prices.getSeconds(CommandWork(), touches);
   }
 
-  /// What a copy takes from the core of a thread that the rank computes with,
-  /// where there are no others; threads wait for the one that is behind.
+  /// By how much a copy delays the rank's own thread on its core; others wait
+  /// for the thread. Nothing where a core is idle.
   double getStolenSeconds(const CommandT &command) const {
     const Move move = getMove(command);
     if (move.space != MemorySpace::File || !machine.scratch ||
@@ -444,8 +452,12 @@ private:
         continue;
       const uint32_t group = groupOf(command);
       uint32_t &last = position[command.queue];
-      if (group != 0 && last != kNone && next[command.queue] == group)
+      if (group != 0 && last != kNone && next[command.queue] == group) {
         result.commands[last].endsGroup = false;
+        // In a run each began where the one before it ended; here all together.
+        if (result.commands[number].hasRun)
+          result.commands[number].seconds += result.commands[last].seconds;
+      }
       next[command.queue] = group;
       last = number;
     }
@@ -527,7 +539,7 @@ TimedProgram::TimedProgram(const ProgramsT &programs, const TargetT &target,
   const int64_t parts = lanes == 1 ? 1 : countParts(changed, lanes);
   const MachinePrices prices(changed, mesh.numRanks() * parts),
       unchanged(machine, mesh.numRanks() * parts);
-  // What a run measured holds what others did on its cores.
+  // Times of a run include others on its cores.
   if (lanes == 1 && !run)
     cores = prices.getSharedCores();
   const Pricing pricing{.machine = changed,

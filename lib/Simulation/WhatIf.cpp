@@ -50,7 +50,8 @@ splitAssignment(std::string_view text, const std::string &form) {
   return std::pair(std::string(text.substr(0, at)), text.substr(at + 1));
 }
 
-StatusOr<double> parseQuantity(std::string_view text, const QuantityRange &range) {
+StatusOr<double> parseQuantity(std::string_view text,
+                               const QuantityRange &range) {
   double value = 0;
   const char *end = text.data() + text.size();
   auto [stop, error] = std::from_chars(text.data(), end, value);
@@ -170,12 +171,13 @@ StatusOr<Insertion> parseInsertion(const std::string &text, int64_t ranks) {
   Insertion insertion;
   OPTRT_ASSIGN_OR_RETURN(
       insertion.seconds,
-      parseQuantity(assigned.second,
-                {.units = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}},
-                 .least = 1e-9,
-                 .most = 3600,
-                 .expected = "a time from 1ns to 3600s in ns, us, ms or s, as "
-                             "20us"}));
+      parseQuantity(
+          assigned.second,
+          {.units = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}},
+           .least = 1e-9,
+           .most = 3600,
+           .expected = "a time from 1ns to 3600s in ns, us, ms or s, as "
+                       "20us"}));
   OPTRT_RETURN_IF_ERROR(select(assigned.first, ranks, insertion));
   return insertion;
 }
@@ -186,14 +188,15 @@ StatusOr<Bucket> parseBucket(const std::string &text) {
   OPTRT_ASSIGN_OR_RETURN(
       bucket.bytes,
       parseQuantity(assigned.second,
-                {.units = {{"B", 1},
-                           {"KiB", 1024},
-                           {"MiB", 1024 * 1024},
-                           {"GiB", 1024.0 * 1024 * 1024}},
-                 .least = 1,
-                 .most = 1024.0 * 1024 * 1024 * 1024,
-                 .expected = "a size from 1B to 1024GiB in B, KiB, MiB or GiB, "
-                             "as 25MiB"}));
+                    {.units = {{"B", 1},
+                               {"KiB", 1024},
+                               {"MiB", 1024 * 1024},
+                               {"GiB", 1024.0 * 1024 * 1024}},
+                     .least = 1,
+                     .most = 1024.0 * 1024 * 1024 * 1024,
+                     .expected =
+                         "a size from 1B to 1024GiB in B, KiB, MiB or GiB, "
+                         "as 25MiB"}));
   return bucket;
 }
 
@@ -293,9 +296,9 @@ static Status setDevice(const std::string &value, int64_t,
 /// What the compiler can do is compiled, and not imitated.
 static Status adviseCompilation(const std::string &value, int64_t,
                                 const std::string &, WhatIf &) {
-  return invalidArgument(
-      concat("a precision is compiled: --try '--precision ", value,
-             "' beside the --try that it is compared with"));
+  return invalidArgument(concat("a precision is compiled: --try '--precision ",
+                                value,
+                                "' beside the --try that it is compared with"));
 }
 
 static Status setOverlap(const std::string &value, int64_t, const std::string &,
@@ -322,8 +325,7 @@ Status addChange(const std::string &name, const std::string &value,
       {"remove", addRemoval},      {"insert", addInsertion},
       {"fuse", addFusion},         {"bucket", addBucket},
       {"network", addNetwork},     {"device", setDevice},
-      {"overlap", setOverlap},
-      {"precision", adviseCompilation}};
+      {"overlap", setOverlap},     {"precision", adviseCompilation}};
   std::vector<std::string> names;
   std::string list;
   for (const auto &[known, add] : kKinds) {

@@ -225,13 +225,13 @@ def varints(data):
 
 
 def number(data, at):
-    """The number there, and where it ends."""
+    """The number there, and its end."""
     end = next(i for i in range(at, len(data)) if data[i] < 0x80) + 1
     return next(varints(data[at:end])), end
 
 
 def delimited(data, at):
-    """What stands behind its length, and where that ends."""
+    """The bytes behind a length, and their end."""
     length, begin = number(data, at)
     return data[begin : begin + length], begin + length
 

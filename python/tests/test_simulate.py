@@ -241,6 +241,10 @@ def test_what_ifs_are_named_and_bounded(tools, library):
     assert fast["step_ms"] == pytest.approx(plain["computing_ms"], rel=1e-3)
     half = simulate(tools, library, "--scale", "gemm=0.5", "--scale", "launch=0.5")
     assert half["parts_ms"]["gemm"] == pytest.approx(plain["parts_ms"]["gemm"] / 2, rel=1e-6)
+    # As much arithmetic in less time.
+    done = half["utilisation"] * half["step_ms"]
+    assert done == pytest.approx(plain["utilisation"] * plain["step_ms"], rel=1e-6)
+    assert 0 < plain["utilisation"] < 1
     assert half["what_if"] == ["'gemm' takes 0.5 times as long", "'launch' takes 0.5 times as long"]
     text = tools.run("optimus-simulate", library, "--overlap", "none", "--scale", "h.0.*=2")
     assert "what if      'h.0.*' takes 2 times as long\n" in text
@@ -315,7 +319,7 @@ def test_a_run_says_what_commands_take(tools, tmp_path, library):
     assert half["run"]["unchanged_ms"] == found["step_ms"]
     links = simulate(tools, library, "--run", run, "--network", "bandwidth=1e6,latency=1e-6")
     assert links["comm_ms"] < found["comm_ms"] / 100
-    # A run whose neighbours were late is not what is simulated of it: that comes first.
+    # A run with late neighbours is simulated without them, which comes first.
     late = tmp_path / "late.profile"
     simulate(tools, library, "--straggler", "3=3", "--profile", late)
     text = tools.run("optimus-simulate", library, "--run", late)
@@ -627,6 +631,8 @@ def test_64_ranks_take_less_than_a_second(tools, tmp_path):
         (["--remove", "gem"], "--remove: no command of "),
         (["--insert", "gemm=2h"], "--insert: expected a time from 1ns to 3600s"),
         (["--fuse", "gemm"], "--fuse: no two kernels in a row of "),
+        (["--bucket", "gemm=1MiB"], "--bucket: no two collectives in a row of "),
+        (["--bucket", "reduce=1"], "--bucket: expected a size from 1B to 1024GiB"),
         (["--slack", "--overlap", "perfect"], "expected no overlap perfect beside it"),
         (["--fail", "mtbf=3"], "--fail: expected a time from 1e-3s to 1000 years"),
         (["--what-if", "nowhere"], "--what-if: "),

@@ -48,7 +48,7 @@ Status mergeIntoMachineProfile(const std::string &path,
                                std::span<const char *const> keys,
                                const nlohmann::ordered_json &gpu = nullptr);
 
-/// The same of a section that is one object, which takes the place of the old.
+/// The same of a section with one object, in the place of the old.
 Status replaceInMachineProfile(const std::string &path,
                                const std::string &section,
                                const nlohmann::ordered_json &value);

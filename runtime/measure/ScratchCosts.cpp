@@ -81,14 +81,14 @@ public:
     char *own = memory[writes];
     for (int piece = 0; piece != kPieces; ++piece) {
       const off_t at = off_t(region * kPieces + piece) * off_t(kPiece);
-      const ssize_t done = writes ? pwrite(file, own, kPiece, at)
-                                  : pread(file, own, kPiece, at);
+      const ssize_t done =
+          writes ? pwrite(file, own, kPiece, at) : pread(file, own, kPiece, at);
       if (done != ssize_t(kPiece))
         return {};
     }
-    const double seconds = std::chrono::duration<double>(
-                               std::chrono::steady_clock::now() - begin)
-                               .count();
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
+            .count();
     constexpr double kBytes = double(kPieces) * double(kPiece);
     return {kBytes / seconds, (processorSeconds() - before) / kBytes};
   }

@@ -154,11 +154,10 @@ static bool hasChanges(const Arguments &arguments) {
   return !arguments.stragglers.empty() || !arguments.scalings.empty() ||
          !arguments.removals.empty() || !arguments.insertions.empty() ||
          !arguments.fusions.empty() || !arguments.buckets.empty() ||
-         !arguments.network.empty() ||
-         !arguments.device.empty() || !arguments.run.empty() ||
-         arguments.overlap != "scheduled" || !arguments.whatIf.empty() ||
-         !arguments.failures.empty() || arguments.sensitivity ||
-         arguments.slack || arguments.interval;
+         !arguments.network.empty() || !arguments.device.empty() ||
+         !arguments.run.empty() || arguments.overlap != "scheduled" ||
+         !arguments.whatIf.empty() || !arguments.failures.empty() ||
+         arguments.sensitivity || arguments.slack || arguments.interval;
 }
 
 StatusOr<std::string> optimus_simulate::parseCommandLine(int argc, char **argv,

@@ -35,6 +35,16 @@ double Answer::getTokensPerSecond() const {
   return step > 0 ? double(tokens) / (double(step) * 1e-12) : 0;
 }
 
+double Answer::getUtilisation() const {
+  Picoseconds atPeak = 0;
+  for (const std::string &call : getCalls(simulation.slowest))
+    for (const TimedCommand &command :
+         timed->getFunction(simulation.slowest, call).commands)
+      atPeak += command.atPeak;
+  const Picoseconds step = simulation.getStep();
+  return step > 0 ? double(atPeak) / double(step) : 0;
+}
+
 /// The numbers of a list's entries that are not 0, the largest first.
 template <typename Entry, typename Get>
 static std::vector<size_t> sortByTime(const std::vector<Entry> &list, Get get) {
@@ -73,9 +83,9 @@ static void printDoubt(const RunShare &run, std::ostream &out) {
 }
 
 static void printRun(const RunShare &run, std::ostream &out) {
-  const double share = run.seconds > 0 ? 100 * double(run.measuredSeconds) /
-                                             double(run.seconds)
-                                       : 0;
+  const double share =
+      run.seconds > 0 ? 100 * double(run.measuredSeconds) / double(run.seconds)
+                      : 0;
   out << "run          " << run.path
       << format(": %lld of %lld commands, %.1f %% of their time",
                 static_cast<long long>(run.measured),
@@ -129,6 +139,8 @@ static void printTimes(const Answer &answer, std::ostream &out) {
   out << "step         " << formatMs(slowest.end);
   if (answer.tokens > 0)
     out << format(", %.0f tokens/s", answer.getTokensPerSecond());
+  out << format(", %.1f %% of the rate of large products",
+                100 * answer.getUtilisation());
   out << "\ncomputing    " << formatMs(slowest.computing);
   const char *before = ": ";
   for (size_t part : sortParts(simulation)) {
@@ -341,6 +353,7 @@ ordered_json optimus_simulate::describe(const Answer &answer) {
                     {"what_if", answer.whatIf},
                     {"step_ms", toMs(slowest.end)},
                     {"tokens_per_s", answer.getTokensPerSecond()},
+                    {"utilisation", answer.getUtilisation()},
                     {"slowest_rank", simulation.slowest},
                     {"computing_ms", toMs(slowest.computing)},
                     {"comm_ms", toMs(slowest.communicating)},

@@ -81,6 +81,9 @@ struct Answer {
     return calls[timed->getTable(rank)];
   }
   double getTokensPerSecond() const;
+  /// Of the slowest rank: its arithmetic at the rate of large products, as a
+  /// part of the step.
+  double getUtilisation() const;
 };
 
 inline double toMs(optimus_simulation::Picoseconds seconds) {

@@ -33,10 +33,9 @@ optimus_simulate::readRun(const std::string &path,
   const optrt::Manifest &manifest = library.manifest();
   auto refuse = [&](const char *what, const std::string &expected,
                     const std::string &found) -> Status {
-    return invalidArgument(concat("--run: expected a profile of ", what, " ",
-                                  expected, ", as '", library.path(),
-                                  "' has it, found one of ", found, " in '",
-                                  path, "'"));
+    return invalidArgument(concat(
+        "--run: expected a profile of ", what, " ", expected, ", as '",
+        library.path(), "' has it, found one of ", found, " in '", path, "'"));
   };
   if (profile.modelHash != manifest.modelHash)
     return refuse("the model", manifest.modelHash, profile.modelHash);
@@ -82,10 +81,9 @@ static bool isSame(const RunProfile &run, const TimedProgram &timed,
     if (next == run.commands.size())
       return false;
     const MeasuredCommand &one = run.commands[next++];
-    const auto key =
-        optimus_prices::getKey(timed.getTarget(), *function.table,
-                               *function.source,
-                               *function.source->commands[number]);
+    const auto key = optimus_prices::getKey(timed.getTarget(), *function.table,
+                                            *function.source,
+                                            *function.source->commands[number]);
     if (one.number != number || one.kind != key.kind ||
         one.kernel != key.kernel || one.path != key.pathWithPhase ||
         one.bytes != key.bytes)

@@ -321,10 +321,10 @@ static StatusOr<MachineProfile> changeDevice(MachineProfile machine,
   if (!other.ok())
     return other.status().withContext(whatIf.deviceOrigin);
   if (other->gpu.has_value() != isForGpu(library))
-    return invalidArgument(concat(
-        whatIf.deviceOrigin, ": expected a profile of ",
-        isForGpu(library) ? "GPUs" : "processors", " for '", library.path(),
-        "', found '", whatIf.device, "' of the other"));
+    return invalidArgument(
+        concat(whatIf.deviceOrigin, ": expected a profile of ",
+               isForGpu(library) ? "GPUs" : "processors", " for '",
+               library.path(), "', found '", whatIf.device, "' of the other"));
   machine.computes = std::move(other->computes);
   machine.gpu = std::move(other->gpu);
   machine.hostLink = other->hostLink;
@@ -359,10 +359,9 @@ static StatusOr<Answer> simulateAt(const std::string &path,
   if (arguments.slack && whatIf.overlap == Overlap::Perfect)
     return invalidArgument("--slack: expected no overlap perfect beside it, "
                            "where nothing waits for anything");
-  OPTRT_ASSIGN_OR_RETURN(
-      machine, changeDevice(std::move(machine), whatIf, *library));
-  OPTRT_ASSIGN_OR_RETURN(const auto run,
-                         findRun(arguments, *library, whatIf));
+  OPTRT_ASSIGN_OR_RETURN(machine,
+                         changeDevice(std::move(machine), whatIf, *library));
+  OPTRT_ASSIGN_OR_RETURN(const auto run, findRun(arguments, *library, whatIf));
   const optimus_prices::RunTimes *known = run ? &*run : nullptr;
   OPTRT_ASSIGN_OR_RETURN(const std::optional<Failures> failures,
                          readFailures(arguments));

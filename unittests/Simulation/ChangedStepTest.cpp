@@ -114,9 +114,9 @@ TEST_F(SimulatorTest, InsertsBeforeWhatMatches) {
         path += part.seconds;
       EXPECT_EQ(path, result.getStep()) << pattern;
       const auto &parts = timed->getParts();
-      EXPECT_EQ(result.parts[std::ranges::find(parts, kInserted) -
-                             parts.begin()],
-                slow * 3 * kMs);
+      EXPECT_EQ(
+          result.parts[std::ranges::find(parts, kInserted) - parts.begin()],
+          slow * 3 * kMs);
     }
     // Others wait for the one rank.
     const Simulation one =

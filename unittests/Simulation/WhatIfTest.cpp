@@ -161,20 +161,20 @@ TEST(WhatIf, SaysWhatDiffers) {
              .network = {.bandwidth = 2, .latency = 3},
              .device = "h200x8",
              .overlap = Overlap::None};
-  EXPECT_THAT(all.describe(), ElementsAre("rank 2 computes 1.5 times as long",
-                                          "ranks compute e^(0.1 z) times as "
-                                          "long, with z drawn by seed 7",
-                                          "'gemm' takes 0.5 times as long",
-                                          "'h.0.*' of rank 1 takes no time",
-                                          "2 ms are computed before 'copy'",
-                                          "neighbours among 'add_*' are one "
-                                          "kernel",
-                                          "neighbours among '* backward' move "
-                                          "together up to 1024 bytes",
-                                          "links have 2 times the bandwidth",
-                                          "links have 3 times the latency",
-                                          "devices are those of h200x8",
-                                          "nothing overlaps"));
+  EXPECT_THAT(all.describe(),
+              ElementsAre("rank 2 computes 1.5 times as long",
+                          "ranks compute e^(0.1 z) times as "
+                          "long, with z drawn by seed 7",
+                          "'gemm' takes 0.5 times as long",
+                          "'h.0.*' of rank 1 takes no time",
+                          "2 ms are computed before 'copy'",
+                          "neighbours among 'add_*' are one "
+                          "kernel",
+                          "neighbours among '* backward' move "
+                          "together up to 1024 bytes",
+                          "links have 2 times the bandwidth",
+                          "links have 3 times the latency",
+                          "devices are those of h200x8", "nothing overlaps"));
 }
 
 } // namespace

@@ -42,6 +42,11 @@ public:
                         optimus_support::ElementType factors,
                         double bytes) const;
 
+  /// The rate of a large product of such factors.
+  double getPeak(optimus_support::ElementType factors) const {
+    return getRates(factors).flopsPerSecond;
+  }
+
   /// A copy of bytes that no cache has.
   double getCopySeconds(double bytes) const;
 

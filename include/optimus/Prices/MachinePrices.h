@@ -44,6 +44,10 @@ public:
                         double bytes) const {
     return slowdown * compute.getGemmSeconds(product, factors, bytes);
   }
+  /// The rate of a large product of such factors, in operations a second.
+  double getPeak(optimus_support::ElementType factors) const {
+    return compute.getPeak(factors) / slowdown;
+  }
   /// A copy of bytes that no cache has.
   double getCopySeconds(double bytes) const {
     return slowdown * compute.getCopySeconds(bytes);

@@ -46,9 +46,12 @@ struct MeasuredCommand {
   /// came last, since the others wait for it; of the time in which several were
   /// under way on an axis, each has an equal share.
   double seconds = 0;
-  /// The median time that its rank spent on it, from the end of the command
-  /// before it; of a collective on starting it, of all ranks the least.
+  /// The time that a rank spent on it, from the end of the command before: the
+  /// mean of all ranks over the middle half of the steps by length.
   double busy = 0;
+  /// Of a collective in the same mean: from the end of its start, and of those
+  /// before it on the axis, to its own, late neighbours included.
+  double under = 0;
   bool isCollective = false;
   /// Whether it copies beside what its rank computes.
   bool isBeside = false;
@@ -70,6 +73,8 @@ struct RunProfile {
   int64_t numRanks = 1;
   /// Each of the run's processes writes a file; the place of this one, from 0.
   int64_t numProcesses = 1, process = 0;
+  /// Of how many files this is.
+  int64_t numMerged = 1;
   std::set<std::string> hosts;
   /// What a rank holds, by name: parameters and inputs.
   std::map<std::string, int64_t> parameters, inputs;
@@ -77,8 +82,8 @@ struct RunProfile {
   /// By id of the value that a buffer of the training step holds first.
   std::map<std::string, MeasuredIdle> idle;
   int64_t numSteps = 0;
-  /// The median of a step of all ranks, from the first call's begin to the last
-  /// one's end.
+  /// Of all ranks, from the first call's begin to the last one's end: the mean
+  /// over the middle half of the steps by length.
   double stepSeconds = 0;
   /// How often a rank called a function in a step.
   int64_t callsPerStep = 0;

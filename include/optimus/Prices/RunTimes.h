@@ -49,10 +49,9 @@ public:
   /// names the file.
   static optimus_support::StatusOr<RunTimes> load(const std::string &path);
 
-  /// Seconds of a command, waits excepted: what it took, of a collective from
-  /// its start to its end, and how long it kept its rank busy.
+  /// Of a command, waits excepted, as MeasuredCommand.
   struct Times {
-    double seconds = 0, busy = 0;
+    double seconds = 0, busy = 0, under = 0;
   };
   /// The mean of those of the same function, path and work; else of the same
   /// path and work, as for what is recomputed now and was not then; else of the

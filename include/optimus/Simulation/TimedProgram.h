@@ -58,6 +58,8 @@ struct TimedCommand {
   /// Of collectives and messages: what processors spend on it, all ranks
   /// together.
   Picoseconds processors = 0;
+  /// What its arithmetic takes at the rate of large products.
+  Picoseconds atPeak = 0;
   /// By which `seconds` are multiplied already.
   double scale = 1;
   /// What the rank computes before it, and its number in `parts`.
@@ -91,8 +93,8 @@ struct TimedFunction {
   std::vector<std::pair<uint32_t, uint32_t>> afterCopies;
 };
 
-/// The parts of what is inserted, of what a run's ranks spent on starting
-/// collectives, and of what processors spend on copies to other memories.
+/// The parts of insertions, of a run's starts of collectives, and of processors
+/// that copy to other memories.
 inline constexpr const char *kInserted = "inserted";
 inline constexpr const char *kStarting = "starting collectives";
 inline constexpr const char *kCopying = "processors of copies";
@@ -107,10 +109,9 @@ struct Match {
 /// functions and tables.
 class TimedProgram {
 public:
-  /// The programs outlive this. Commands that a `run` knows take what they took
-  /// there, by the ratio of formulas where `whatIf` changes those. Of a kind of
-  /// command others take the longer, the longer known ones took than their
-  /// formulas say.
+  /// The programs outlive this. Commands have their times in a `run`, if it
+  /// knows them, by the ratio of formulas that `whatIf` changes. Of a kind of
+  /// command others take as many times their formula as known ones did.
   TimedProgram(const optimus_support::program::ProgramsT &programs,
                const optimus_support::program::TargetT &target,
                const optimus_prices::MachineProfile &machine,

@@ -65,9 +65,9 @@ struct Fusion {
   std::string origin = {};
 };
 
-/// Such collectives of one kind among the same ranks, as they follow each other,
-/// move together up to so many bytes: with the last of them, and before any of
-/// them is waited for.
+/// Such collectives of one kind among the same ranks, as they follow each
+/// other, move together up to so many bytes: with the last of them, and before
+/// any of them is waited for.
 struct Bucket {
   std::string pattern;
   double bytes = 0;
