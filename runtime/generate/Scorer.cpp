@@ -11,6 +11,7 @@
 #include "optimus-support/CachePages.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -25,6 +26,9 @@ static Status readScores(const StatusOr<HostTensor> &found, int64_t begin,
   std::vector<float> values(count);
   std::memcpy(values.data(), found->bytes.data() + begin * sizeof(float),
               count * sizeof(float));
+  if (std::ranges::any_of(values, [](float v) { return std::isnan(v); }))
+    return invalidArgument("a log-probability of the text is nan: the "
+                           "parameters are not those of a model, or diverged");
   scores.insert(scores.end(), values.begin(), values.end());
   return okStatus();
 }

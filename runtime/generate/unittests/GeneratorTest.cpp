@@ -506,6 +506,11 @@ TEST_F(GeneratorTest, ScoresAreThoseOfTheLogits) {
               HasSubstr("the text has 18 tokens; expected at most the 16"));
   EXPECT_THAT(message(std::vector<int32_t>{1, 11}, 1),
               HasSubstr("token 1 of the text is 11"));
+  const std::vector<float> numbers(8, NAN);
+  ASSERT_TRUE((*scoring)
+                  ->assign("model.layers.0.input_layernorm.weight", numbers)
+                  .ok());
+  EXPECT_THAT(message(tokens, 1), HasSubstr("log-probability of the text is "));
 }
 
 /// Bits do not depend on slots, on other texts, or on when a text comes.
