@@ -155,6 +155,24 @@ TEST_F(Order, CostsAsMuchForEachCommand) {
 // What it finds
 //===----------------------------------------------------------------------===//
 
+/// It is checked on another thread while a later function is refused.
+TEST_F(Order, OfAnEarlierFunctionIsSaidFirst) {
+  for (bool isOrdered : {true, false}) {
+    begin();
+    for (int i = 0; i != 10'000; ++i)
+      f->fill(part(0, 64));
+    const uint32_t start = reduceColumns(0, 0, 8, 8);
+    if (!isOrdered)
+      f->command(start).after.clear();
+    f->wait(start);
+  }
+  begin();
+  const uint32_t wrong = f->fill(part(0, 4));
+  f->command(wrong).after = {wrong};
+  refuse("function f1: command 10000 (all_reduce) reads what command 9999 "
+         "(fill) writes, and nothing orders the two");
+}
+
 /// Whether some two commands are not in order, by comparing all pairs.
 bool lacksOrder(const FunctionT &function, const Mesh &mesh) {
   const auto &commands = function.commands;
