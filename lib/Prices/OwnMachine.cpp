@@ -145,7 +145,8 @@ static Status measureInto(const std::string &profile, const std::string &log) {
   return okStatus();
 }
 
-static Status measure(const std::string &path, const ordered_json &machine) {
+/// The text of a profile.
+static StatusOr<std::string> measure(const ordered_json &machine) {
   OPTRT_ASSIGN_OR_RETURN(const std::unique_ptr<ScratchFolder> scratch,
                          ScratchFolder::create("optimus-machine"));
   const std::string file = scratch->file("profile.json");
@@ -155,7 +156,7 @@ static Status measure(const std::string &path, const ordered_json &machine) {
   if (!profile.is_object())
     return internal(concat("'", file, "' is no JSON object"));
   profile["machine"] = machine;
-  return OutputFile::write(path, profile.dump() + "\n");
+  return profile.dump() + "\n";
 }
 
 //===----------------------------------------------------------------------===//
@@ -194,6 +195,12 @@ static std::optional<OwnMachine> read(const std::string &path,
   return OwnMachine{*std::move(profile), path};
 }
 
+static StatusOr<FileLock> lockProfile(const std::string &path,
+                                      std::chrono::milliseconds patience) {
+  return FileLock::acquire(hiddenSibling(path, "lock"),
+                           concat("the machine profile ", path), patience);
+}
+
 std::optional<OwnMachine>
 findOwnMachine(const std::function<void(const std::string &)> &say) {
   const fs::path folder = findFolder();
@@ -201,19 +208,21 @@ findOwnMachine(const std::function<void(const std::string &)> &say) {
     return std::nullopt;
   const ordered_json machine = describeMachine();
   const std::string path = folder / nameFile(machine);
-  if (std::optional<OwnMachine> kept = read(path, machine); kept || !say)
+  if (std::optional<OwnMachine> kept = read(path, machine); kept || !say) {
+    // A process killed since has left its lock; taking one removes it.
+    std::error_code failed;
+    if (kept && fs::exists(hiddenSibling(path, "lock"), failed))
+      (void)lockProfile(path, std::chrono::milliseconds(0));
     return kept;
+  }
   auto measureOnce = [&]() -> Status {
     std::error_code failed;
     fs::create_directories(folder, failed);
     if (failed)
       return unavailable(concat("cannot make the folder '", folder.string(),
                                 "': ", failed.message()));
-    OPTRT_ASSIGN_OR_RETURN(
-        const FileLock lock,
-        FileLock::acquire(hiddenSibling(path, "lock"),
-                          concat("the machine profile ", path),
-                          std::chrono::minutes(2)));
+    OPTRT_ASSIGN_OR_RETURN(const FileLock lock,
+                           lockProfile(path, std::chrono::minutes(2)));
     // Somebody else may have measured meanwhile.
     if (read(path, machine))
       return okStatus();
@@ -221,7 +230,10 @@ findOwnMachine(const std::function<void(const std::string &)> &say) {
     say(concat("predictions are of this machine, which is measured once, in "
                "up to 20 s, and kept in '",
                path, "'; --machine-profile none does without"));
-    return measure(path, machine);
+    // What was made for a while is gone before the profile is kept: nobody
+    // would measure again, and remove it.
+    OPTRT_ASSIGN_OR_RETURN(const std::string profile, measure(machine));
+    return OutputFile::write(path, profile);
   };
   const Status measured = measureOnce();
   std::optional<OwnMachine> own = read(path, machine);

@@ -12,42 +12,21 @@ test."""
 import json
 import os
 import re
-import shutil
 import subprocess
 import time
 
 import pytest
+from measuring import stand_in
 from simulation import MODEL
 from tools import call, succeed
-
-GEMM = {
-    "threads": 1,
-    "ranks": 1,
-    "cores": 2,
-    "alpha_s": 1e-3,
-    "flops_per_s": 1e9,
-    "points": [{"m": 8, "n": 8, "k": 8, "seconds": 1e-5}],
-}
-STAND_IN = """#!/bin/sh
-echo "$@" >> "$(dirname "$0")/calls"
-cat "$(dirname "$0")/said" >&2 2> /dev/null && exit 1
-sleep 0.05
-while [ "$1" != --profile ]; do shift; done
-cp "$(dirname "$0")/profile.json" "$2"
-"""
 
 
 class Machine:
     """A simulator with a measurement of its own, and a cache."""
 
     def __init__(self, tools, folder):
-        self.bin, self.cache = folder / "bin", folder / "cache"
-        self.bin.mkdir()
+        self.bin, self.cache = stand_in(tools, folder, seconds=0.05), folder / "cache"
         self.program = self.bin / "optimus-simulate"
-        shutil.copy(tools.binaries / "optimus-simulate", self.program)
-        (self.bin / "optimus-run").write_text(STAND_IN)
-        (self.bin / "optimus-run").chmod(0o755)
-        (self.bin / "profile.json").write_text(json.dumps({"version": 1, "gemm": [GEMM]}))
         self.library = tools.library(MODEL, "row:2,col:2", "summa")
         self.environment = dict(os.environ, OPTIMUS_MACHINE_CACHE=str(self.cache))
 
