@@ -108,11 +108,12 @@ BUGS_OF_GENERATION = {
     "replay before its input": RACE,
     "append after its reader": RACE,
 }
-#: Two texts in two pages; the second ends first, and leaves a slot without a token.
+#: Two texts in two pages: the shorter prompt has the first. The other text ends first,
+#: and leaves a slot without a token.
 PAGED = "slots=2,context=128,chunk=64,pages=2"
 TEXTS = [
     {"tokens": [1, 4, 9, 16, 6, 17], "max_tokens": 9},
-    {"tokens": [3, 2, 3], "max_tokens": 2},
+    {"tokens": [3, 2, 3, 5, 7, 11, 13], "max_tokens": 2},
 ]
 
 
