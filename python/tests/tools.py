@@ -495,6 +495,11 @@ def mpirun(ranks: int) -> List[str]:
     return ["mpirun", *flags, "-n", str(ranks)]
 
 
+def over_tcp(ranks: int) -> List[str]:
+    """As mpirun, of processes that meet over TCP."""
+    return ["sh", str(REPOSITORY / "runtime/ccl/tcp/run-over-tcp.sh"), str(ranks)]
+
+
 def read_log(path: Path) -> List[dict]:
     """The steps of a run's log."""
     lines = map(json.loads, path.read_text().splitlines())
