@@ -21,7 +21,6 @@ import pytest
 import safetensors_file
 from tools import TIMEOUT_SECONDS, Model, call, losses, mpirun, over_tcp, succeed
 
-
 MODEL = Model(layers=1, hidden=48, heads=6, sequence=32, vocabulary=256, batch=4)
 # Such small products gain nothing from a second thread, and on a busy machine
 # every barrier between threads may wait for a time slice.
