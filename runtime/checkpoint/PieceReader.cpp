@@ -21,7 +21,7 @@ struct PieceReader::Impl {
   PieceExtent extent;
   size_t done = 0; ///< elements
   Hash64 hash;
-  Status notFinite; ///< the first element; damage says more
+  Status notFinite;              ///< the first element; damage says more
   std::vector<std::byte> stored; ///< of elements that are not F32
 
   StatusOr<std::span<const std::byte>> readStored(const ListedFile &listed,
