@@ -243,7 +243,7 @@ def collective_times(tools, cluster, size):
     """{collective: seconds} on tensors of so many bytes, among all hosts."""
     command = [tools.path("run"), "bench", "--comm"]
     command += ["--min-bytes", size, "--max-bytes", size]
-    output = cluster.mpirun(command, {"OMPI_MCA_mpi_yield_when_idle": 1})
+    output = cluster.mpirun(command)
     found = {}
     for line in output.splitlines():
         fields = line.split()

@@ -384,13 +384,17 @@ private:
     const Bucket &bucket = whatIf.buckets[change];
     // By axes and kind.
     std::map<std::pair<uint32_t, CollectiveKind>, Together> open;
+    movedBy.assign(function.commands.size(), kNone);
     for (uint32_t number = 0; number != function.commands.size(); ++number) {
       const CommandT &command = *function.commands[number];
-      const TimedCommand &timed = result.commands[number];
-      if (timed.kind == TimedCommand::Wait)
+      TimedCommand &timed = result.commands[number];
+      if (timed.kind == TimedCommand::Wait && timed.awaited != kNone) {
         for (auto &[key, together] : open)
           if (std::ranges::count(together.members, timed.awaited))
             close(change, together);
+        if (const uint32_t last = movedBy[timed.awaited]; last != kNone)
+          timed.awaited = last;
+      }
       if (timed.kind != TimedCommand::Collective || timed.carried != 0 ||
           !isOf(bucket, command))
         continue;
@@ -407,7 +411,8 @@ private:
       close(change, together);
   }
 
-  /// The last of them moves all, and is what others are waited for.
+  /// The last of them moves all, and is what later commands wait for in place
+  /// of the others.
   void close(size_t change, Together &together) {
     const auto [members, bytes] = std::exchange(together, {});
     if (members.size() < 2)
@@ -427,6 +432,7 @@ private:
     all.processors = toPicoseconds(processors * all.scale);
     all.scale *= bytes / own;
     for (uint32_t member : members) {
+      movedBy[member] = last;
       if (member == last)
         continue;
       TimedCommand &timed = result.commands[member];
@@ -434,10 +440,6 @@ private:
       timed.name = numberOf(program.parts, std::string(kInserted));
       timed.seconds = timed.processors = 0;
     }
-    for (TimedCommand &timed : result.commands)
-      if (timed.kind == TimedCommand::Wait &&
-          std::ranges::count(members, timed.awaited))
-        timed.awaited = last;
   }
 
   /// A group ends where the next of its queue is in another.
@@ -501,6 +503,8 @@ private:
   optimus_prices::ProgramReuse reuse;
   std::optional<Fused> fused;
   std::map<std::vector<int64_t>, uint64_t> places;
+  /// Of a bucket's collectives the one by which they move; else kNone.
+  std::vector<uint32_t> movedBy;
   /// Of the present command: of processors, and how much longer it takes by the
   /// changes in its formula.
   double processors = 0, change = 1;

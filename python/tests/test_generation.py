@@ -27,7 +27,6 @@ from generation_models import (
     WHOLE,
     draw_prompts,
     generate,
-    states,
 )
 from sampling_reference import Sampling, choose, copied_share
 from test_forward import reference, rounding_bound

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CheckToken.h"
 #include "Text.h"
 #include "optimus-support/CachePages.h"
 
@@ -117,10 +118,8 @@ Status GenerationEntries::check(const GenerationRequest &request) const {
        {std::pair("the prompt", std::span<const int32_t>(request.prompt)),
         {"the continuation", request.continuation}})
     for (std::size_t i = 0; i != tokens.size(); ++i)
-      if (tokens[i] < 0 || tokens[i] >= vocabulary)
-        return invalidArgument(concat(
-            "token ", i, " of ", where, " is ", tokens[i],
-            "; expected one of the vocabulary's ", vocabulary, ", from 0 on"));
+      OPTRT_RETURN_IF_ERROR(
+          checkToken(tokens[i], vocabulary, "token ", i, " of ", where, " is"));
   // The last token that is generated is put nowhere.
   const int64_t place = context - size + 1;
   if (place < 1)
@@ -140,10 +139,8 @@ Status GenerationEntries::check(const GenerationRequest &request) const {
       return invalidArgument("expected a stop of at least one token, found an "
                              "empty one");
     for (int32_t token : stop)
-      if (token < 0 || token >= vocabulary)
-        return invalidArgument(concat("a stop has the token ", token,
-                                      "; expected one of the vocabulary's ",
-                                      vocabulary, ", from 0 on"));
+      OPTRT_RETURN_IF_ERROR(
+          checkToken(token, vocabulary, "a stop has the token"));
   }
   if (request.beams != 1)
     OPTRT_RETURN_IF_ERROR(checkBeams(request, cache));

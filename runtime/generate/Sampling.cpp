@@ -8,6 +8,8 @@
 
 #include "optimus-runtime/Sampling.h"
 
+#include "CheckToken.h"
+
 #include "optimus-support/Philox.h"
 
 #include <algorithm>
@@ -53,20 +55,16 @@ Status SamplingOptions::check(int64_t vocabulary) const {
       return invalidArgument(concat("the ", range.name, " is ", range.value,
                                     "; expected ", range.expected));
   for (const auto &[token, bias] : logitBias) {
-    if (token < 0 || token >= vocabulary)
-      return invalidArgument(concat("a bias is for the token ", token,
-                                    "; expected one of the vocabulary's ",
-                                    vocabulary, ", from 0 on"));
+    OPTRT_RETURN_IF_ERROR(
+        checkToken(token, vocabulary, "a bias is for the token"));
     if (!std::isfinite(bias))
       return invalidArgument(concat("the bias of token ", token, " is ", bias,
                                     "; expected a finite number"));
   }
   auto checkTokens = [&](const char *where, const auto &tokens) -> Status {
     for (int32_t token : tokens)
-      if (token < 0 || token >= vocabulary)
-        return invalidArgument(concat(
-            "the ", where, " of copies has the token ", token,
-            "; expected one of the vocabulary's ", vocabulary, ", from 0 on"));
+      OPTRT_RETURN_IF_ERROR(checkToken(token, vocabulary, "the ", where,
+                                       " of copies has the token"));
     return okStatus();
   };
   if (copyingSource)

@@ -392,8 +392,11 @@ static StatusOr<Answer> simulateAt(const std::string &path,
   if (run) {
     answer.run = countRun(answer, arguments.run, run->getProfile());
     if (isRunOf(run->getProfile(), answer)) {
-      OPTRT_ASSIGN_OR_RETURN(const Simulation unchanged, resimulate({}));
-      answer.run->unchanged = unchanged.getStep();
+      answer.run->unchanged = answer.simulation.getStep();
+      if (!whatIf.describe().empty()) {
+        OPTRT_ASSIGN_OR_RETURN(const Simulation unchanged, resimulate({}));
+        answer.run->unchanged = unchanged.getStep();
+      }
     }
   }
   if (arguments.sensitivity) {
