@@ -89,6 +89,12 @@ def _parser() -> Parser:
         action="store_true",
         help="takes nothing from earlier searches, and keeps nothing for later ones",
     )
+    run.add_argument(
+        "--measure",
+        action="store_true",
+        help="one worker of each class measures it before its first trial, unless an "
+        "earlier search has (default: in long searches, between two trials)",
+    )
     _add_order(run)
     show = commands.add_parser("show", help="what came of the trials of a study")
     show.set_defaults(act=_show)
@@ -161,7 +167,17 @@ def _run(options: argparse.Namespace) -> int:
     watch = view.Watch(search.study, list(found.study.objectives), found.study.trials)
     sampler.begin_copy(folder.path)
     cache = None if options.no_cache else kept.user_folder()
-    run = Run(search, folder, its_journal, lock, starts, watch, executor, cache)
+    run = Run(
+        search,
+        folder,
+        its_journal,
+        lock,
+        starts,
+        watch,
+        executor,
+        cache,
+        measures_first=options.measure,
+    )
     number = run.run()
     watch.close(run.now())
     sampler.close()
