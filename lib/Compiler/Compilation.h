@@ -78,8 +78,9 @@ private:
   const MlirSettings &mlir;
   Reporter &reporter;
   TimingScope &timing;
-  /// The path of their object file.
-  std::optional<KernelsApart<std::string>> kernels;
+  /// The paths of their object files.
+  std::optional<KernelsApart<std::vector<std::string>>> kernels;
+  std::optional<ObjectCache> cache; ///< of --kernel-cache
   std::optional<KernelsApart<GpuKernels>> images;
 };
 

@@ -572,9 +572,13 @@ def _refused(
     return None
 
 
+def is_for_gpu(values: Values) -> bool:
+    return values.get("compile.target") == "cuda"
+
+
 def threads_of(its_class: Mapping[str, Any], values: Values) -> int:
     """That a run has there, or share its lanes: a GPU has one after the other."""
-    if values.get("compile.target") == "cuda":
+    if is_for_gpu(values):
         return 1
     own = usual_threads(its_class["cores"])
     return int(values.get("train.threads-per-rank", own))
