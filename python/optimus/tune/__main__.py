@@ -14,6 +14,7 @@ ours, 128 + N where signal N ended it; the same command goes on then.
 import argparse
 import functools
 import gc
+import glob
 import os
 import shlex
 import shutil
@@ -33,6 +34,7 @@ from optimus.tune import (
     kept,
     machine,
     mix,
+    nearest,
     pool,
     simulate,
     simulated,
@@ -280,7 +282,16 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    found = explain.lines(journal.read(options.study), _read(options.study), options.trial)
+    records, study = journal.read(options.study), _read(options.study)
+    found = explain.lines(records, study, options.trial)
+    trial = study.trials[options.trial]
+    corrections = costs.corrections_of(records, study.trials)
+    if nearest.lacks_memory(trial, study, corrections):
+        (its_spec,) = glob.glob(os.path.join(glob.escape(options.study), SPEC_COPY + ".*"))
+        predictor = Predictor(study.header["folder"])
+        space, predict = spec.read(its_spec).space, predictor.predict
+        found += nearest.lines(nearest.changes(space, trial, study, corrections, predict))
+        predictor.close()
     output.write("-", "\n".join(found) + "\n")
     return 0
 
