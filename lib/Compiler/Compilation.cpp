@@ -227,10 +227,9 @@ static OwningOpRef<ModuleOp> takeAlone(ModuleOp kernels, func::FuncOp kernel) {
 static std::string printWhole(ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream stream(text);
-  module.print(stream, OpPrintingFlags()
-                           .enableDebugInfo(false)
-                           .elideLargeElementsAttrs(
-                               std::numeric_limits<int64_t>::max()));
+  module.print(stream,
+               OpPrintingFlags().enableDebugInfo(false).elideLargeElementsAttrs(
+                   std::numeric_limits<int64_t>::max()));
   return text;
 }
 
@@ -241,10 +240,9 @@ compileByCache(ModuleOp kernels, const CpuTarget &target,
   std::vector<std::string> objects;
   for (auto kernel : kernels.getOps<func::FuncOp>()) {
     OwningOpRef<ModuleOp> own = takeAlone(kernels, kernel);
-    OPTRT_ASSIGN_OR_RETURN(std::string object,
-                           cache.get(printWhole(*own), [&] {
-                             return compileForHost(*own, target, writer);
-                           }));
+    OPTRT_ASSIGN_OR_RETURN(std::string object, cache.get(printWhole(*own), [&] {
+      return compileForHost(*own, target, writer);
+    }));
     objects.push_back(std::move(object));
   }
   return objects;

@@ -173,7 +173,8 @@ static Status readKernelCache(const CompileSettings &settings,
   options.kernelCache = settings.kernelCache;
   if (options.kernelCache.empty())
     return okStatus();
-  for (StringRef flag : {"plan", "compile-to", "compile-from", "dump-phases-to"})
+  for (StringRef flag :
+       {"plan", "compile-to", "compile-from", "dump-phases-to"})
     if (settings.isGiven(flag))
       return invalidArgument("--kernel-cache: expected no --" + flag.str() +
                              " beside it");

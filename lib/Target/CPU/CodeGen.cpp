@@ -321,9 +321,8 @@ Status LibraryWriter::write(ModuleOp module, const CpuTarget &target,
   // start files, and no symbol that is somewhere else. By its ID a profiler
   // finds the file of a library loaded as a copy by the runtime.
   auto library =
-      link(objects,
-           {"-nostdlib", "-z", "defs",
-            isCompiler() ? "-Wl,--build-id=sha1" : "--build-id=sha1"});
+      link(objects, {"-nostdlib", "-z", "defs",
+                     isCompiler() ? "-Wl,--build-id=sha1" : "--build-id=sha1"});
   if (!library.ok())
     return explainImport(library.status(), target);
   if (check)

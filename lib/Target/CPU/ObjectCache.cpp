@@ -28,7 +28,8 @@ static std::string describeCompiler() {
   std::string text;
   auto add = [](dl_phdr_info *object, size_t, void *into) {
     // The program itself comes without a name.
-    const char *path = *object->dlpi_name ? object->dlpi_name : "/proc/self/exe";
+    const char *path =
+        *object->dlpi_name ? object->dlpi_name : "/proc/self/exe";
     struct stat found;
     if (stat(path, &found) == 0)
       llvm::raw_string_ostream(*static_cast<std::string *>(into))
@@ -47,16 +48,16 @@ StatusOr<ObjectCache> ObjectCache::open(const std::string &folder,
                                             "': " + code.message());
   ObjectCache cache;
   cache.folder = folder;
-  cache.about = llvm::join(
-      std::vector<std::string>{target.triple.str(), target.cpu, target.features,
-                               describeCompiler()},
-      "\n");
+  cache.about =
+      llvm::join(std::vector<std::string>{target.triple.str(), target.cpu,
+                                          target.features, describeCompiler()},
+                 "\n");
   return cache;
 }
 
-StatusOr<std::string> ObjectCache::get(
-    StringRef source,
-    llvm::function_ref<StatusOr<std::string>()> make) const {
+StatusOr<std::string>
+ObjectCache::get(StringRef source,
+                 llvm::function_ref<StatusOr<std::string>()> make) const {
   llvm::SHA256 hash;
   hash.update(about);
   hash.update(source);
