@@ -17,15 +17,20 @@
 #include "optimus/Conversion/ExecToLLVM/Passes.h"
 #include "optimus/Conversion/ExecToProgram/ExecToProgram.h"
 #include "optimus/Conversion/ToExec/BufferElements.h"
+#include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Manifest/ModelDescription.h"
-#include "optimus/Target/CPU/ObjectCache.h"
 #include "optimus/Target/Target.h"
 #include "optimus/Tool/Files.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
+
+#include <limits>
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -213,7 +218,7 @@ static OwningOpRef<ModuleOp> takeAlone(ModuleOp kernels, func::FuncOp kernel) {
   Operation *own = kernel->clone();
   own->removeAttr(exec::ExecDialect::kComputes);
   module->push_back(own);
-  SetVector<Operation *> tables;
+  llvm::SetVector<Operation *> tables;
   kernel.walk([&](memref::GetGlobalOp use) {
     tables.insert(kernels.lookupSymbol(use.getNameAttr()));
   });

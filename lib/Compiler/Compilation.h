@@ -16,6 +16,7 @@
 
 #include "optimus/Dialect/CCL/Transforms/Passes.h"
 #include "optimus/Target/CPU/CodeGen.h"
+#include "optimus/Target/CPU/ObjectCache.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Support/Timing.h"
