@@ -8,6 +8,8 @@
 
 #include "optimus/Target/CPU/ObjectCache.h"
 
+#include "optimus-support/Hash.h"
+#include "optimus-support/InputFile.h"
 #include "optimus-support/OutputFile.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -41,6 +43,20 @@ static std::string describeCompiler() {
   return text;
 }
 
+/// The hash of an object stands behind it, where linkers do not look: a machine
+/// that goes down may leave a part of a file.
+static constexpr size_t kHashBytes = 16, kMostBytes = size_t(1) << 30;
+
+static bool isWhole(const std::string &path) {
+  const StatusOr<std::string> bytes =
+      optimus_support::readInput(path, kMostBytes);
+  if (!bytes.ok() || bytes->size() < kHashBytes)
+    return false;
+  const StringRef object = StringRef(*bytes).drop_back(kHashBytes);
+  return StringRef(*bytes).take_back(kHashBytes) ==
+         optimus_support::hashToHex(optimus_support::hash64(object));
+}
+
 StatusOr<ObjectCache> ObjectCache::open(const std::string &folder,
                                         const CpuTarget &target) {
   if (std::error_code code = llvm::sys::fs::create_directories(folder))
@@ -65,12 +81,13 @@ ObjectCache::get(StringRef source,
   SmallString<128> path(folder);
   llvm::sys::path::append(path, name + ".o");
   const std::string kept = path.str().str();
-  if (llvm::sys::fs::exists(kept))
+  if (llvm::sys::fs::exists(kept) && isWhole(kept))
     return kept;
   OPTRT_ASSIGN_OR_RETURN(const std::string made, make());
-  OPTRT_ASSIGN_OR_RETURN(optimus_support::OutputFile file,
-                         optimus_support::OutputFile::open(kept));
-  OPTRT_RETURN_IF_ERROR(file.appendFile(made));
-  OPTRT_RETURN_IF_ERROR(file.commit());
+  OPTRT_ASSIGN_OR_RETURN(std::string bytes,
+                         optimus_support::readInput(made, kMostBytes));
+  bytes += optimus_support::hashToHex(optimus_support::hash64(bytes));
+  OPTRT_RETURN_IF_ERROR(
+      optimus_support::OutputFile::write(kept, bytes, {.isCache = true}));
   return kept;
 }
