@@ -13,10 +13,10 @@ the memory of a process, and the time of a step before and after correction.
 
 A random search over GPT-2, Llama and BERT of many sizes, in f32 and bf16, with all its
 programs different, on a worker for each core, as root before all else on this machine.
-One of them measures the class after its first trial, as in every long search on a mixed
-pool; the few before are predicted by prices that no machine has, and count too. A step
-counts as it was predicted before its trial began: by the class's profile alone, and by
-what trials on its class had taken so far, also in a search before. Of memory the compiler says what a plan takes;
+One of them measures the class before its first trial (`optimus-tune run --measure`); the
+other's few trials meanwhile are predicted by prices that no machine has, and count too. A
+step counts as it was predicted before its trial began: by the class's profile alone, and by
+what trials on its class had taken so far. Of memory the compiler says what a plan takes;
 the process's own is the median of the first ten.
 
 With --folder a study stays, and after --seconds it stops; the same command goes on. It
@@ -177,7 +177,7 @@ def play(options, tools, folder):
     program = tools.path("run").parent / "optimus-tune"
     process = subprocess.Popen(
         [program, "run", folder / "search.toml", "-o", folder / "study", "--pool",
-         folder / "pool.toml", "--no-cache"], stdout=subprocess.DEVNULL)
+         folder / "pool.toml", "--no-cache", "--measure"], stdout=subprocess.DEVNULL)
     try:
         process.wait(options.seconds)
     except subprocess.TimeoutExpired:

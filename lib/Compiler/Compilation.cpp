@@ -17,14 +17,20 @@
 #include "optimus/Conversion/ExecToLLVM/Passes.h"
 #include "optimus/Conversion/ExecToProgram/ExecToProgram.h"
 #include "optimus/Conversion/ToExec/BufferElements.h"
+#include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Manifest/ModelDescription.h"
 #include "optimus/Target/Target.h"
 #include "optimus/Tool/Files.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
+
+#include <limits>
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -205,15 +211,63 @@ static StatusOr<std::string> compileForHost(ModuleOp kernels,
   return writer.compileKernels(kernels, target);
 }
 
+/// A module of one kernel and the tables that it reads. What it computes is
+/// written out, so that its code does not follow from its parameters.
+static OwningOpRef<ModuleOp> takeAlone(ModuleOp kernels, func::FuncOp kernel) {
+  OwningOpRef<ModuleOp> module = ModuleOp::create(kernel.getLoc());
+  Operation *own = kernel->clone();
+  own->removeAttr(exec::ExecDialect::kComputes);
+  module->push_back(own);
+  llvm::SetVector<Operation *> tables;
+  kernel.walk([&](memref::GetGlobalOp use) {
+    tables.insert(kernels.lookupSymbol(use.getNameAttr()));
+  });
+  for (Operation *table : tables)
+    module->push_back(table->clone());
+  return module;
+}
+
+/// The text that code follows from: without locations, and whole, whatever
+/// flags of MLIR ask for.
+static std::string printWhole(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream,
+               OpPrintingFlags().enableDebugInfo(false).elideLargeElementsAttrs(
+                   std::numeric_limits<int64_t>::max()));
+  return text;
+}
+
+/// The objects of kernels, of which some are kept from programs before.
+static StatusOr<std::vector<std::string>>
+compileByCache(ModuleOp kernels, const CpuTarget &target,
+               const LibraryWriter &writer, const ObjectCache &cache) {
+  std::vector<std::string> objects;
+  for (auto kernel : kernels.getOps<func::FuncOp>()) {
+    OwningOpRef<ModuleOp> own = takeAlone(kernels, kernel);
+    OPTRT_ASSIGN_OR_RETURN(std::string object, cache.get(printWhole(*own), [&] {
+      return compileForHost(*own, target, writer);
+    }));
+    objects.push_back(std::move(object));
+  }
+  return objects;
+}
+
 void Compilation::startKernels() {
   if (!options.writesLibrary() || options.isPlan() ||
       !options.compileFrom.empty() || !options.dumpFolder.empty() ||
       !mlir.reproducer.empty() ||
-      !module.getContext()->isMultithreadingEnabled())
+      !(module.getContext()->isMultithreadingEnabled() || cache))
     return;
-  kernels.emplace(module, timing, [this](ModuleOp kernels) {
-    return compileForHost(kernels, target, *writer);
-  });
+  using Objects = std::vector<std::string>;
+  kernels.emplace(
+      module, timing, [this](ModuleOp kernels) -> StatusOr<Objects> {
+        if (cache)
+          return compileByCache(kernels, target, *writer, *cache);
+        OPTRT_ASSIGN_OR_RETURN(std::string object,
+                               compileForHost(kernels, target, *writer));
+        return Objects{std::move(object)};
+      });
   phases.kernelsApart = true;
 }
 
@@ -237,13 +291,13 @@ Status Compilation::finishImages() {
 }
 
 Status Compilation::writeLibrary() {
-  std::string object;
+  std::vector<std::string> objects;
   if (kernels) {
     TimingScope waiting = timing.nest("Wait for kernels");
     auto compiled = kernels->wait();
     if (!compiled.ok())
       return reporter.fail(compiled.status());
-    object = *std::move(compiled);
+    objects = *std::move(compiled);
   }
   TimingScope writing = timing.nest("Code generation");
   auto check = [this]() -> Status {
@@ -254,7 +308,8 @@ Status Compilation::writeLibrary() {
     return okStatus();
   };
   Status written =
-      writer->write(module, target, options.output, std::move(object), check);
+      writer->write(module, target, options.output, std::move(objects), check,
+                    cache ? &*cache : nullptr);
   // A module of somebody else's may not be what it must be.
   if (written.code() == optimus_support::StatusCode::Internal &&
       !options.compileFrom.empty())
@@ -263,6 +318,12 @@ Status Compilation::writeLibrary() {
 }
 
 Status Compilation::run() {
+  if (!options.kernelCache.empty()) {
+    auto opened = ObjectCache::open(options.kernelCache, target);
+    if (!opened.ok())
+      return reporter.fail(opened.status().withContext("--kernel-cache"));
+    cache = *std::move(opened);
+  }
   StringRef start =
       options.compileFrom.empty() ? "input" : StringRef(options.compileFrom);
   OPTRT_RETURN_IF_ERROR(finishPhase(start));

@@ -16,6 +16,7 @@
 
 #include "optimus/Dialect/CCL/Transforms/Passes.h"
 #include "optimus/Target/CPU/CodeGen.h"
+#include "optimus/Target/CPU/ObjectCache.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Support/Timing.h"
@@ -78,8 +79,9 @@ private:
   const MlirSettings &mlir;
   Reporter &reporter;
   TimingScope &timing;
-  /// The path of their object file.
-  std::optional<KernelsApart<std::string>> kernels;
+  /// The paths of their object files.
+  std::optional<KernelsApart<std::vector<std::string>>> kernels;
+  std::optional<ObjectCache> cache; ///< of --kernel-cache
   std::optional<KernelsApart<GpuKernels>> images;
 };
 

@@ -167,6 +167,22 @@ static Status readPlan(const CompileSettings &settings,
   return okStatus();
 }
 
+/// Kernels are kept where they become code, and nobody looks at them before.
+static Status readKernelCache(const CompileSettings &settings,
+                              CompileOptions &options) {
+  options.kernelCache = settings.kernelCache;
+  if (options.kernelCache.empty())
+    return okStatus();
+  for (StringRef flag :
+       {"plan", "compile-to", "compile-from", "dump-phases-to"})
+    if (settings.isGiven(flag))
+      return invalidArgument("--kernel-cache: expected no --" + flag.str() +
+                             " beside it");
+  if (options.isForGpu())
+    return invalidArgument("--kernel-cache: expected --target cpu beside it");
+  return okStatus();
+}
+
 /// What is chosen by prediction.
 static Status readChoice(const CompileSettings &settings,
                          CompileOptions &options) {
@@ -220,6 +236,7 @@ mlir::optimus::readCompileOptions(const CompileSettings &settings) {
   options.dumpFolder = settings.dumpFolder;
   OPTRT_RETURN_IF_ERROR(checkAlsoPriced(settings, options.phases));
   OPTRT_RETURN_IF_ERROR(readPlan(settings, options));
+  OPTRT_RETURN_IF_ERROR(readKernelCache(settings, options));
   OPTRT_RETURN_IF_ERROR(readPhases(settings, options));
   OPTRT_RETURN_IF_ERROR(readGpu(settings, options));
   if (!options.writesLibrary() && options.output.empty())

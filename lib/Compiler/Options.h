@@ -42,6 +42,8 @@ struct CompileOptions : LayoutQuestion {
   std::vector<std::string> gpuArchitectures;
   bool emulatesGpu = false;
   std::string cubinFolder;
+  /// Where code of kernels is kept for other programs, or "".
+  std::string kernelCache;
   /// Phases; empty for none.
   std::string compileTo, compileFrom;
   std::string dumpFolder;

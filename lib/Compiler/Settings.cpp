@@ -37,6 +37,7 @@ static constexpr TextFlag kTexts[] = {
     {"memory-budget", &CompileSettings::memoryBudget},
     {"gpu-arch", &CompileSettings::gpuArchitectures},
     {"cubins-to", &CompileSettings::cubinFolder},
+    {"kernel-cache", &CompileSettings::kernelCache},
 };
 static constexpr StringLiteral kReport = "report", kPlan = "plan",
                                kLayout = "layout", kTrain = "train",

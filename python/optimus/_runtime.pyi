@@ -63,6 +63,7 @@ class Session:
         document_end: Optional[int],
         scratch_folder: str,
         host_pages: int,
+        flush_subnormals: bool,
     ) -> None: ...
     def train(
         self, tokens: np.ndarray, targets: np.ndarray, lr: Optional[float] = None

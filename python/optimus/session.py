@@ -143,7 +143,8 @@ class Session:
     machine's cores divided among its ranks. `document_end` is the last token of a
     document, for models that keep documents apart. Files of values that the library
     offloads are made in `scratch_folder`. `host_pages` pages of a cache that has pages
-    may be in host memory besides (docs/inference.md#pages).
+    may be in host memory besides (docs/inference.md#pages). With `flush_subnormals`
+    numbers below 1.2e-38 count as zero, as with `optimus-run --flush-subnormals`.
 
     The hyperparameters are those of `optimus-run train`, and have its defaults: `steps`,
     `lr`, `schedule`, `warmup`, `min_lr`, `decay_steps`, `weight_decay`, `clip`, `beta1`,
@@ -165,6 +166,7 @@ class Session:
         document_end: Optional[int] = None,
         scratch_folder: str = "/tmp",
         host_pages: int = 0,
+        flush_subnormals: bool = False,
         **hyperparameters: Union[int, float, str, None],
     ):
         unknown = sorted(set(hyperparameters) - set(HYPERPARAMETERS))
@@ -186,6 +188,7 @@ class Session:
             document_end,
             scratch_folder,
             host_pages,
+            flush_subnormals,
         )
         self.generator = Generator(self)
         _open.add(self)

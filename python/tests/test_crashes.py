@@ -362,6 +362,25 @@ def test_a_library_is_the_old_one_or_the_new_one(tools, model, tmp_path, how):
     crash_everywhere(scenario, how, check)
 
 
+@pytest.mark.long
+@WAYS
+def test_kept_kernels_are_whole_or_not_there(tools, model, tmp_path, how):
+    """The library is the same whichever were there."""
+    scenario = Scenario(
+        *(tools, tmp_path, "optimus-compile", "m.mlir"),
+        *("--kernel-cache", "kernels", "-o", "m.so"),
+    )
+    start(scenario, model, "m.mlir")
+    succeed(scenario.run())
+    after = snapshot(scenario.work)
+
+    def check(files: Files, where: str) -> None:
+        for name, data in files.items():
+            assert data == after[name], "%s: %s is not whole" % (where, name)
+
+    crash_everywhere(scenario, how, check)
+
+
 @WAYS
 def test_dumps_of_phases_are_whole_or_not_there(tools, model, tmp_path, how):
     scenario = Scenario(

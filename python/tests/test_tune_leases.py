@@ -7,6 +7,7 @@
 # ===-----------------------------------------------------------------------===#
 """Leases of workers, by an executor that does as it is told and a clock of the test."""
 
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -57,7 +58,7 @@ class Executor:
 class Played(Run):
     """A run of two workers, with nothing real around it."""
 
-    def __init__(self, monkeypatch, tmp_path):
+    def __init__(self, monkeypatch, tmp_path, **more):
         self.time = 1000.0
         clock = SimpleNamespace(monotonic=lambda: self.time)
         monkeypatch.setattr(run_module, "time", clock)
@@ -79,7 +80,13 @@ class Played(Run):
         starts = [Start("one"), Start("two")]
         lock = SimpleNamespace(descriptor=0)
         super().__init__(
-            search, Folder(str(tmp_path)), self.journal, lock, starts, lambda *_: None
+            search,
+            Folder(str(tmp_path)),
+            self.journal,
+            lock,
+            starts,
+            lambda *_: None,
+            **more,
         )
         self._pool = self.executor = Executor()
         self.write({"kind": "study", "objectives": ["loss"]})
@@ -179,3 +186,22 @@ def test_a_worker_without_work_measures_for_later_searches_while_others_work(
     spec = played.search.spec
     fcfs = Search(spec, RandomSampler(SPACE, 0), make_policy(spec), "fcfs")
     assert not fcfs.is_informed, "whoever does not ask measures nothing"
+
+
+def test_where_it_is_asked_for_a_class_is_measured_before_its_first_trial(
+    monkeypatch, tmp_path
+):
+    """One worker does, the other one of the class has the trial meanwhile."""
+    monkeypatch.setattr(run_module, "measure", lambda *_: {"job": "measure"})
+    found = Played(monkeypatch, tmp_path, measures_first=True)
+    found.hear("hello", "one", HELLO)
+    found.hear("hello", "two", HELLO)
+    assert found.executor.done == [("submit", "one"), ("submit", "two")]
+    started = [each for each in found.journal.records if each["kind"] == "started"]
+    assert [each["worker"] for each in started] == ["two"]
+    (tmp_path / "classes").mkdir()
+    (tmp_path / "classes" / "one.new").write_text("{}")
+    found.hear("result", "one", {"code": 0, "seconds": {"bench": 4.0}})
+    assert os.listdir(tmp_path / "classes") == [Class(**HELLO["hello"]).profile + ".json"]
+    found.hear("result", "two", {"job": 0})
+    assert [each for each, _ in found.executor.done] == ["submit"] * 2, "once is enough"

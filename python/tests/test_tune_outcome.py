@@ -402,6 +402,33 @@ def test_what_a_search_learnt_is_recalled_by_the_next():
     assert after.ratio(KEY, MODEL, PREDICTION) == 6.0
 
 
+def test_by_a_profile_few_measurements_of_a_kind_count_beside_others():
+    """One of bert, by which bf16 takes twice as long, beside six of others that do not."""
+    profiled = dict(PREDICTION, by_profile={PROFILE: 10.0})
+    with_profile, without = costs.Corrections(), costs.Corrections()
+
+    def observe(model, ratio, times):
+        for _ in range(times):
+            with_profile.observe(KEY, model, profiled, {"step_ms": 10.0 * ratio})
+            without.observe(KEY, model, PREDICTION, {"step_ms": 20.0 * ratio})
+
+    observe("gpt2 bf16", 1.0, 3)
+    observe("gpt2 f32", 1.0, 3)
+    observe("bert bf16", 2.0, 1)
+    # A quarter of the way from its type's median, which is that of all.
+    assert with_profile.ratio(KEY, "bert bf16", profiled) == pytest.approx(2**0.25)
+    assert with_profile.ratio(KEY, "gpt2 bf16", profiled) == 1.0
+    # Prices that no machine has may be far away for each kind.
+    assert without.ratio(KEY, "bert bf16", PREDICTION) == 2.0
+    observe("bert bf16", 2.0, 29)
+    assert with_profile.ratio(KEY, "bert bf16", profiled) == pytest.approx(2.0, rel=0.02)
+    assert with_profile.taken(KEY)["rates"] == [
+        ["step_ms by profile", "bert bf16", 2.0, 30],
+        ["step_ms by profile", "gpt2 bf16", 1.0, 3],
+        ["step_ms by profile", "gpt2 f32", 1.0, 3],
+    ]
+
+
 def test_what_a_profile_predicted_counts_apart():
     made, profiled = costs.Corrections(), dict(PREDICTION, by_profile={PROFILE: 10.0})
     made.observe(KEY, "m", PREDICTION, {"step_ms": 60.0})

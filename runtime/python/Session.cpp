@@ -104,7 +104,7 @@ static std::unique_ptr<BoundSession> makeSession(
     std::shared_ptr<ModelLibrary> library, std::shared_ptr<BoundWorld> world,
     const std::vector<std::string> &kinds, const py::dict &hyperparameters,
     uint64_t seed, int threadsPerRank, std::optional<int64_t> documentEnd,
-    const std::string &scratchFolder, int64_t hostPages) {
+    const std::string &scratchFolder, int64_t hostPages, bool flushSubnormals) {
   if (hostPages != 0)
     check(take(GenerationEntries::find(library->path(), library->manifest()))
               .checkHostPages(hostPages)
@@ -116,6 +116,7 @@ static std::unique_ptr<BoundSession> makeSession(
   options.session.threadsPerRank = threadsPerRank;
   options.session.documentEnd = documentEnd;
   options.session.scratchFolder = scratchFolder;
+  options.session.computing.flushesSubnormals = flushSubnormals;
   auto session = std::make_unique<BoundSession>(
       std::move(library), std::move(world), std::move(options));
   session->heldNow()->hostPages = hostPages;
@@ -209,7 +210,8 @@ void bindSession(py::module_ &module) {
       .def(py::init(&makeSession), py::arg("library"), py::arg("world"),
            py::arg("kinds"), py::arg("hyperparameters"), py::arg("seed"),
            py::arg("threads_per_rank"), py::arg("document_end"),
-           py::arg("scratch_folder"), py::arg("host_pages"))
+           py::arg("scratch_folder"), py::arg("host_pages"),
+           py::arg("flush_subnormals"))
       .def("share", share, py::arg("said"))
       .def("close", &BoundSession::close)
       .def_property_readonly("closed", &BoundSession::isClosed);

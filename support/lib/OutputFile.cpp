@@ -150,6 +150,7 @@ void OutputFile::swap(OutputFile &other) {
   target.swap(other.target);
   std::swap(beside, other.beside);
   std::swap(temporary, other.temporary);
+  std::swap(isCache, other.isCache);
   std::swap(handle, other.handle);
 }
 
@@ -220,6 +221,7 @@ StatusOr<OutputFile> OutputFile::open(const std::string &path,
     return file;
   }
   file.target = destination.path;
+  file.isCache = options.isCache;
   removeStaleTemporaries(file.target);
   mode_t mode = options.executable ? 0777 : 0666;
   // Another process that looks for stale files may take a new file for one,
@@ -272,7 +274,7 @@ Status OutputFile::commit() {
   if (handle >= 0)
     return close(std::exchange(handle, -1)) == 0 ? okStatus()
                                                  : cannotWrite(name, errno);
-  if (fsync(beside.descriptor()) != 0 ||
+  if ((!isCache && fsync(beside.descriptor()) != 0) ||
       rename(temporary.path().c_str(), target.c_str()) != 0)
     return cannotWrite(name, errno);
   temporary.release();

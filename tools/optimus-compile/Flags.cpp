@@ -61,8 +61,8 @@ static void addFiles(Declaration add, CompileSettings &settings) {
       "The model library; or with --compile-to the IR (default: standard "
       "output)");
   add("--plan", settings.plan,
-      "Write what ranks execute without the code of kernels: optimus-simulate "
-      "and optimus-run inspect read it, and nothing runs it");
+      "Write what ranks execute without the kernels' code, for "
+      "optimus-simulate and optimus-run inspect");
   add("--report", settings.report,
       "Print memory, communication and predicted times");
   add("--report-json", "FILE", settings.reportJson,
@@ -76,6 +76,8 @@ static void addFiles(Declaration add, CompileSettings &settings) {
   add(settings.phases, {"serial"});
   add("--dump-phases-to", "DIR", settings.dumpFolder,
       "Write the IR of every phase");
+  add("--kernel-cache", "DIR", settings.kernelCache,
+      "Keep kernels' code there, for other programs too");
 }
 
 static void addLayout(Declaration add, CompileSettings &settings) {

@@ -359,7 +359,7 @@ Status Training::examine(const StepOutputs &outputs) {
   if (step == plan().firstStep || step == finalStep())
     largestRank = session->largestRankMemory();
   progress->step(last);
-  // Of lanes none knows whose they were.
+  // Of lanes none knows whose they were: TrainLanes.cpp watches all.
   if (auto text = subnormals.after(step, last.milliseconds,
                                    name.empty() && session->hadSubnormals()))
     progress->warn(*text);

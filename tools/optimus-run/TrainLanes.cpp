@@ -12,6 +12,7 @@
 #include "optimus-runtime/Exception.h"
 #include "tooling/StepScalars.h"
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 
@@ -48,6 +49,8 @@ private:
   std::string sequence;
   int64_t microbatches = 1;
   bool memoryIsSaid = false;
+  SubnormalWatch subnormals; ///< of steps of all, since none knows whose it was
+  int64_t taken = 0;         ///< of these, by this run
   std::string failed;                     ///< lanes, as a list
   StatusCode code = StatusCode::Internal; ///< of the first of these
   BatchReader reader;
@@ -189,6 +192,7 @@ Status LaneTraining::takeStep() {
   std::vector<std::span<const CallInputs>> inputs;
   for (const std::unique_ptr<Training> &lane : running)
     inputs.push_back(lane->beginStep());
+  const Training::Clock::time_point begun = Training::Clock::now();
   StatusOr<StepOutputs> outputs = reader.run(
       *session,
       [&] { return session->submitLanes(sequence, microbatches, inputs); },
@@ -199,6 +203,12 @@ Status LaneTraining::takeStep() {
   OPTRT_RETURN_IF_ERROR(outputs.status());
   if (!std::exchange(memoryIsSaid, true))
     printMemory(session->largestRankMemory());
+  const std::chrono::duration<double, std::milli> took =
+      reader.callEnded() - begun;
+  if (auto text =
+          subnormals.after(++taken, took.count(), session->hadSubnormals()))
+    std::fprintf(stderr, "optimus-run: warning: some lane's %s\n",
+                 text->c_str());
   forEach([&](Training &lane) {
     Status status = lane.endStep(reader.callEnded());
     if (!status.ok() || lane.isOver())

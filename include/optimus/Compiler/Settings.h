@@ -35,7 +35,7 @@ struct CompileSettings {
   /// Machine profiles; a flag for each.
   std::vector<std::string> alsoPriced;
   std::string ranks, cluster, memoryBudget;
-  std::string gpuArchitectures, cubinFolder;
+  std::string gpuArchitectures, cubinFolder, kernelCache;
   std::string compileTo, compileFrom, dumpFolder;
   bool report = false, plan = false;
   /// Names, without dashes, of flags given as false. It says more than silence

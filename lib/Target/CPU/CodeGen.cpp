@@ -10,6 +10,8 @@
 
 #include "MemoryFunctions.h"
 
+#include "optimus/Target/CPU/ObjectCache.h"
+
 #include "optimus-support/ArmFeatures.h"
 #include "optimus-support/InputFile.h"
 #include "optimus-support/NearestName.h"
@@ -286,28 +288,41 @@ static Status explainImport(const Status &status, const CpuTarget &target) {
   return status;
 }
 
-Status LibraryWriter::write(ModuleOp module, const CpuTarget &target,
-                            const std::string &path, std::string kernels,
-                            llvm::function_ref<Status()> check) {
-  if (kernels.empty()) {
-    OwningOpRef<ModuleOp> taken = takeKernels(module);
-    OPTRT_ASSIGN_OR_RETURN(kernels, compileKernels(*taken, target));
-  }
-  OPTRT_ASSIGN_OR_RETURN(std::string table,
-                         compile(module, target, "optimus-model"));
+StatusOr<std::string>
+LibraryWriter::compileMemoryFunctions(const CpuTarget &target) const {
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine,
                          createMachineFor(target));
   OPTRT_ASSIGN_OR_RETURN(LLVMCode functions,
                          createMemoryFunctions(std::move(machine)));
   functions.optimize();
-  OPTRT_ASSIGN_OR_RETURN(std::string memory, writeObject(functions, "memory"));
+  return writeObject(functions, "memory");
+}
+
+Status LibraryWriter::write(ModuleOp module, const CpuTarget &target,
+                            const std::string &path,
+                            std::vector<std::string> kernels,
+                            llvm::function_ref<Status()> check,
+                            const ObjectCache *cache) {
+  if (kernels.empty()) {
+    OwningOpRef<ModuleOp> taken = takeKernels(module);
+    OPTRT_ASSIGN_OR_RETURN(std::string object, compileKernels(*taken, target));
+    kernels = {object};
+  }
+  std::vector<std::string> objects = std::move(kernels);
+  OPTRT_ASSIGN_OR_RETURN(std::string table,
+                         compile(module, target, "optimus-model"));
+  objects.push_back(table);
+  auto makeMemory = [&] { return compileMemoryFunctions(target); };
+  OPTRT_ASSIGN_OR_RETURN(std::string memory,
+                         cache ? cache->get("memory functions", makeMemory)
+                               : makeMemory());
+  objects.push_back(memory);
   // What the runtime asks of a library: no other library, none of a compiler's
   // start files, and no symbol that is somewhere else. By its ID a profiler
   // finds the file of a library loaded as a copy by the runtime.
   auto library =
-      link({kernels, table, memory},
-           {"-nostdlib", "-z", "defs",
-            isCompiler() ? "-Wl,--build-id=sha1" : "--build-id=sha1"});
+      link(objects, {"-nostdlib", "-z", "defs",
+                     isCompiler() ? "-Wl,--build-id=sha1" : "--build-id=sha1"});
   if (!library.ok())
     return explainImport(library.status(), target);
   if (check)

@@ -14,6 +14,7 @@ ours, 128 + N where signal N ended it; the same command goes on then.
 import argparse
 import functools
 import gc
+import glob
 import os
 import shlex
 import shutil
@@ -33,6 +34,7 @@ from optimus.tune import (
     kept,
     machine,
     mix,
+    nearest,
     pool,
     simulate,
     simulated,
@@ -89,6 +91,12 @@ def _parser() -> Parser:
         "--no-cache",
         action="store_true",
         help="takes nothing from earlier searches, and keeps nothing for later ones",
+    )
+    run.add_argument(
+        "--measure",
+        action="store_true",
+        help="one worker of each class measures it before its first trial, unless an "
+        "earlier search has (default: in long searches, between two trials)",
     )
     _add_order(run)
     show = commands.add_parser("show", help="what came of the trials of a study")
@@ -169,7 +177,17 @@ def _run(options: argparse.Namespace) -> int:
     watch = view.Watch(search.study, list(found.study.objectives), found.study.trials)
     sampler.begin_copy(folder.path)
     cache = None if options.no_cache else kept.user_folder()
-    run = Run(search, folder, its_journal, lock, starts, watch, executor, cache)
+    run = Run(
+        search,
+        folder,
+        its_journal,
+        lock,
+        starts,
+        watch,
+        executor,
+        cache,
+        measures_first=options.measure,
+    )
     number = run.run()
     watch.close(run.now())
     sampler.close()
@@ -272,7 +290,16 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    found = explain.lines(journal.read(options.study), _read(options.study), options.trial)
+    records, study = journal.read(options.study), _read(options.study)
+    found = explain.lines(records, study, options.trial)
+    trial = study.trials[options.trial]
+    corrections = costs.corrections_of(records, study.trials)
+    if nearest.lacks_memory(trial, study, corrections):
+        (its_spec,) = glob.glob(os.path.join(glob.escape(options.study), SPEC_COPY + ".*"))
+        predictor = Predictor(study.header["folder"])
+        space, predict = spec.read(its_spec).space, predictor.predict
+        found += nearest.lines(nearest.changes(space, trial, study, corrections, predict))
+        predictor.close()
     output.write("-", "\n".join(found) + "\n")
     return 0
 

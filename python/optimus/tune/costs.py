@@ -14,7 +14,9 @@ share one. On a class it takes
     bytes = planned + the process's own
 
 with r the median of measured over predicted steps, by class and kind of model, and apart
-for predictions by a profile of the class. Small models fit into caches: r is bent by the
+for predictions by a profile of the class. By such a one kinds differ little: few
+measurements of a kind count beside those of its type, and these beside those of all.
+Small models fit into caches: r is bent by the
 power of the predicted step by which it grows among trials of a class and kind. `making` is
 the median of the seconds of building and compiling, where no worker with its instructions
 has compiled its program, and `other` that of the seconds beside both. A trial fills its
@@ -78,6 +80,9 @@ KEPT = 32
 """Measurements of a kind."""
 STIFFNESS = 3.0
 """Of r against bending, as squares of logarithms of predicted steps."""
+BY_TYPE, BY_ALL = 3, 2
+"""Measurements of a kind of model that those of its type count for, and of a type that
+those of all models count for, where a profile of the class predicted."""
 RECALLED = 3
 """Those that the median of an earlier search counts for, at most."""
 PUBLISHED, AT_FIRST = 0.05, 0.01
@@ -190,7 +195,11 @@ class Ratio(NamedTuple):
     kind: str
     """The class, or "": of all with the profile, as a whole core would take."""
     model: str
-    """Its kind, or "": of all."""
+    """Its kind, or of all of a type (`_type_of`), or "": of all."""
+
+    @property
+    def is_of_kind(self) -> bool:
+        return self.model != "" and not self.model.startswith(" ")
 
 
 class Corrections:
@@ -242,7 +251,9 @@ class Corrections:
 
     def _note(self, what: str, kind: str, model: str, point: Point, times: int = 1) -> None:
         profile = profile_of(kind)
-        keys = [Ratio(what, profile, *each) for each in ((kind, model), (kind, ""), ("", model))]
+        places = [(kind, model), (kind, ""), ("", model)]
+        places += [(kind, _type_of(model))] * what.endswith(PROFILED)
+        keys = [Ratio(what, profile, *each) for each in places]
         self._note_at(keys, kind, point, times, bends=what.startswith(STEP))
 
     def _note_seconds(
@@ -299,7 +310,7 @@ class Corrections:
         rates = [
             [key.what, key.model, statistics.median(self._levels(key)), len(points)]
             for key, points in sorted(self._ratios.items())
-            if key.kind == kind and key.model
+            if key.kind == kind and key.is_of_kind
         ]
         seconds, bends = {}, {}
         for key in sorted(key for key in self._ratios if key.kind == kind):
@@ -351,11 +362,28 @@ class Corrections:
 
     def _ratio(self, what: str, kind: str, model: str) -> Optional[float]:
         profile = profile_of(kind)
-        found = self._public.get(Ratio(what, profile, kind, model))
+        own = Ratio(what, profile, kind, model)
+        found = self._public.get(own)
+        if found is not None and own.is_of_kind and what.endswith(PROFILED):
+            return self._beside_others(own)
         if found is None:
             found = self._of_all(Ratio(what, profile, "", model))
             found = None if found is None else found / min(1.0, cores_of(kind))
         return self._of_all(Ratio(what, profile, kind, "")) if found is None else found
+
+    def _beside_others(self, own: Ratio) -> float:
+        """Of a kind of model, by the number of its measurements nearer to its own median
+        or to that of all models of its type; and this so to that of all."""
+        rows = ("", 0), (_type_of(own.model), BY_ALL), (own.model, BY_TYPE)
+        level = 1.0
+        for model, others in rows:
+            key = own._replace(model=model)
+            self._relied.add(key)
+            count, median = len(self._ratios[key]), self._public[key]
+            if median != level:
+                share = count / (count + others)
+                level = median**share * level ** (1 - share)
+        return level
 
     def _second(self, name: str, kind: str) -> float:
         found = self._public.get(Ratio(name, "", kind, ""))
@@ -434,7 +462,7 @@ class Corrections:
             for key, points in sorted(
                 self._ratios.items(), key=lambda each: (each[0][2:], each[0].what)
             )
-            if key.kind and key.model and not key.what.startswith(LANE)
+            if key.kind and key.is_of_kind and not key.what.startswith(LANE)
         ]
 
 
@@ -449,6 +477,11 @@ def corrections_of(records: List[Dict[str, Any]], trials: List[Any]) -> Correcti
         if trial and trial.prediction:
             found.observe(record["class"], trial.model, trial.prediction, measured)
     return found
+
+
+def _type_of(model: str) -> str:
+    """What stands for all kinds of its type, as " bf16"; no kind begins so."""
+    return " " + model.rpartition(" ")[2]
 
 
 def mebibytes(prediction: Mapping[str, Any]) -> float:
@@ -572,9 +605,13 @@ def _refused(
     return None
 
 
+def is_for_gpu(values: Values) -> bool:
+    return values.get("compile.target") == "cuda"
+
+
 def threads_of(its_class: Mapping[str, Any], values: Values) -> int:
     """That a run has there, or share its lanes: a GPU has one after the other."""
-    if values.get("compile.target") == "cuda":
+    if is_for_gpu(values):
         return 1
     own = usual_threads(its_class["cores"])
     return int(values.get("train.threads-per-rank", own))

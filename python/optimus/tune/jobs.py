@@ -17,7 +17,7 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 from optimus import __version__
 from optimus.tools import find_tool
 from optimus.tune import TuneError, names, outcome, packing, spaces
-from optimus.tune.costs import ranks_of, threads_of
+from optimus.tune.costs import is_for_gpu, ranks_of, threads_of
 from optimus.tune.journal import Record
 from optimus.tune.study import Trial
 
@@ -69,6 +69,11 @@ class Folder:
 
     def program(self, key: str) -> str:
         return os.path.join(self.path, "programs", key + ".so")
+
+    @property
+    def kernels(self) -> str:
+        """Machine code of kernels, which programs share."""
+        return os.path.join(self.path, "programs", "kernels")
 
     def model(self, arguments: List[str]) -> str:
         """The text of a model, by arguments of optimus.models."""
@@ -152,6 +157,7 @@ def commands(folder: Folder, jobs: Jobs, its_class: Record, lanes: int) -> List[
         model,
         *names.arguments(trial.values, "compile"),
         *(["--lanes=%d" % lanes] if lanes > 1 else []),
+        *([] if is_for_gpu(trial.values) else ["--kernel-cache", folder.kernels]),
         "-o",
         library,
     ]

@@ -35,6 +35,7 @@ OWN = {
         "report",
         "plan",
         "dump-phases-to",
+        "kernel-cache",
         "lanes",
     },
     "train": {

@@ -79,7 +79,8 @@ def _end(
 ) -> float:
     """When the last of them ends, the longest first; 0 without jobs. Nothing is looked at
     beyond `least`."""
-    times, end = list(free[kind]), 0.0
+    # No more workers than jobs are of use, the first ones to be free.
+    times, end = free[kind][: len(jobs)], 0.0
     for weight in sorted([table[job][kind] for job in jobs], reverse=True):
         its = times[0] + weight
         if its > end:

@@ -74,9 +74,11 @@ class Run:
         watch: Callable[[Record, float], None],
         executor: Callable[[List[Start], int, Events], Executor] = Pool,
         cache: Optional[str] = None,
+        measures_first: bool = False,
     ):
         """Times of classes are kept in the folder `cache` for other searches, and those of
-        earlier ones count."""
+        earlier ones count. Where it `measures_first` a worker of each class begins with
+        the class's profile."""
         self.search, self._folder, self._journal = search, folder, journal
         self._seen = folder
         """As workers know it."""
@@ -84,9 +86,11 @@ class Run:
         self._watch = watch
         self._events: Events = queue.Queue()
         self._predictions: "queue.Queue[Optional[int]]" = queue.Queue()
+        self._measures_first = measures_first
         # One class is corrected as well by its own trials.
-        self._has_use = search.is_informed and (
-            len({(start.prefix, start.environment) for start in starts}) > 1
+        self._has_use = measures_first or (
+            search.is_informed
+            and len({(start.prefix, start.environment) for start in starts}) > 1
         )
         self._kept = Kept(len(starts) - 1, cache)
         self._recalled: Set[str] = {
@@ -308,6 +312,8 @@ class Run:
         wall = message.get("seconds_left", self._starts[worker].wall_seconds)
         self._deadlines[worker] = None if wall is None else self.now() + wall
         self._join(worker, found)
+        if self._measures_first:
+            self._measure(worker)
 
     def _keep_text(self, model: List[str], text: str) -> None:
         """A model's, for workers that would build it."""
@@ -358,6 +364,8 @@ class Run:
     def _is_worth(self, seconds: float) -> bool:
         """Whether the rest of the search takes so much longer as to gain by better
         predictions, or later searches do, since the worker has nothing else to do."""
+        if self._measures_first:
+            return True
         now, search = self.now(), self.search
         is_sure = search.study.ended >= SURE * search.scheduler.workers
         if is_sure and search.seconds_left(now) >= WORTH * seconds:

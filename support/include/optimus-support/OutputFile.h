@@ -26,6 +26,9 @@ struct OutputFileOptions {
   /// It is not written in order, so that it has to be a regular file: a device,
   /// a pipe or a standard stream is refused.
   bool isDatabase = false;
+  /// Whoever reads it finds out whether it is whole: nobody waits until it is
+  /// on its disk, and a machine that goes down may leave a part of it.
+  bool isCache = false;
 };
 
 /// One output of a tool, under a name that the user gave. Symbolic links are
@@ -76,7 +79,8 @@ private:
   std::string target;      ///< of a regular file, without symbolic links
   NewFile beside;          ///< of a regular file
   TemporaryPath temporary; ///< of `beside`; destroyed before it is closed
-  int handle = -1;         ///< of anything else
+  bool isCache = false;
+  int handle = -1; ///< of anything else
 };
 
 /// What open() would say of the name, without opening or making anything.

@@ -47,6 +47,8 @@ struct CpuTarget {
   llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createMachine() const;
 };
 
+class ObjectCache;
+
 /// Writes model libraries. Its needs of the machine are looked up at creation,
 /// before any compilation.
 class LibraryWriter {
@@ -59,15 +61,17 @@ public:
 
   /// Compiles a module of the LLVM dialect, as --optimus-exec-to-llvm leaves
   /// it, optimised for `target` to a shared library at `path`, which appears
-  /// complete or not at all. `kernels` is the object file of its kernels, where
-  /// they were compiled before; `check` has the last word before the library
-  /// appears, and its failure is returned. Else the error is Internal if the
+  /// complete or not at all. `kernels` are the object files of its kernels,
+  /// where they were compiled before; `check` has the last word before the
+  /// library appears, and its failure is returned; `cache`, if any, has code
+  /// that is in all libraries. Else the error is Internal if the
   /// module is not what it must be, and Unavailable if the machine cannot (a
   /// full disk).
   optimus_support::Status
   write(ModuleOp module, const CpuTarget &target, const std::string &path,
-        std::string kernels = "",
-        llvm::function_ref<optimus_support::Status()> check = nullptr);
+        std::vector<std::string> kernels = {},
+        llvm::function_ref<optimus_support::Status()> check = nullptr,
+        const ObjectCache *cache = nullptr);
 
   /// Compiles the kernels of a library, as --optimus-kernels-to-llvm leaves
   /// them, and returns the path of the object file. Another thread may write
@@ -85,6 +89,8 @@ private:
   /// These return the path of what they wrote, among the temporary files.
   optimus_support::StatusOr<std::string>
   compile(ModuleOp module, const CpuTarget &target, StringRef name) const;
+  optimus_support::StatusOr<std::string>
+  compileMemoryFunctions(const CpuTarget &target) const;
   optimus_support::StatusOr<std::string> writeObject(LLVMCode &code,
                                                      StringRef name) const;
   optimus_support::StatusOr<std::string>
