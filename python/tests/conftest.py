@@ -168,7 +168,7 @@ def text_tokens(text) -> np.ndarray:
 
 @pytest.fixture(scope="session")
 def states(tools, tmp_path_factory):
-    """The small models that generate, each trained by the first test that asks."""
+    """Small models with slots, each trained for the first test that asks."""
     return generation_models.trained_in(tools, tmp_path_factory.mktemp("generation"))
 
 

@@ -5,8 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Finds calls in C++ of which one argument changes what another one reads: Clang evaluates
-arguments from the first, g++ from the last."""
+"""Finds calls in C++ with an argument that changes a variable of another one: Clang
+evaluates arguments from the first, g++ from the last."""
 
 import re
 
@@ -34,7 +34,7 @@ def without_comments(text):
 
 
 def parts_of(text, begin):
-    """What lies between a bracket and the one that ends it, by commas; as (place, text)."""
+    """The text within a bracket by its commas, as (place, text)."""
     depth, start, parts = 0, begin + 1, []
     for at in range(begin, len(text)):
         if text[at] in "([{":

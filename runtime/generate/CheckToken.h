@@ -15,8 +15,8 @@
 
 namespace optrt {
 
-/// InvalidArgument for a token that is none of the vocabulary, in a sentence
-/// that begins with `where`: "a stop has the token".
+/// InvalidArgument for a token beyond the vocabulary, in a sentence with the
+/// beginning `where`: "a stop has the token".
 template <typename... Parts>
 Status checkToken(int32_t token, int64_t vocabulary, const Parts &...where) {
   if (token >= 0 && token < vocabulary)
