@@ -263,7 +263,7 @@ def _parsers():
     )
     exported.add_argument(
         "--type",
-        choices=list(to_gguf.TYPES),
+        choices=[*to_gguf.TYPES, *to_gguf.BLOCKS],
         help="of matrices (default: what most of them have)",
     )
     exported.add_argument(
