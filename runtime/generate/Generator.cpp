@@ -11,6 +11,7 @@
 #include "Message.h"
 #include "RowScores.h"
 #include "TextPages.h"
+#include "optimus-support/Hash.h"
 
 #include <algorithm>
 #include <cstring>
@@ -49,6 +50,9 @@ public:
   std::optional<PageCounts> pageCounts() const { return pages.counts(); }
 
 private:
+  /// Whether every process was asked for the same texts since the last step:
+  /// with others it would run other calls.
+  Status checkTogether();
   /// Lets waiting texts into free slots, the oldest first.
   void admit();
   /// Frees the slot of a text, and all others that it has.
@@ -84,6 +88,7 @@ private:
   GenerationCounters counts;
   TextSlots slots;
   TextPages pages;
+  Message asked; ///< texts added and cancelled since the last step
   std::vector<GeneratedPart> ended; ///< that never had a slot
   int64_t numTexts = 0;
   bool isTurnOfShort = false; ///< see findPrompt()
@@ -123,6 +128,38 @@ std::optional<PageCounts> Generator::pages() const {
 // Who comes when
 //===----------------------------------------------------------------------===//
 
+/// What must be the same in every process. How tokens are drawn is the root's.
+static void describe(const GenerationRequest &request, Message &message) {
+  auto add = [&](const std::vector<int32_t> &tokens) {
+    message.add(tokens.size());
+    for (int32_t token : tokens)
+      message.add(token);
+  };
+  add(request.prompt);
+  add(request.continuation);
+  message.add(request.stops.size());
+  std::ranges::for_each(request.stops, add);
+  for (int64_t number : {request.maxTokens, request.numBest, request.beams})
+    message.add(number);
+  message.add(request.lengthPenalty);
+  for (bool isWanted : {request.wantsLogits, request.wantsScores})
+    message.add(isWanted);
+}
+
+Status Generator::Impl::checkTogether() {
+  const uint64_t own = optimus_support::hash64(asked.text());
+  asked = {};
+  const std::vector<std::string> all =
+      control.allGather(optimus_support::hashToHex(own));
+  for (std::size_t rank = 1; rank != all.size(); ++rank)
+    if (all[rank] != all.front())
+      return invalidArgument(
+          concat("rank ", rank, " and rank 0 disagree on texts: expected the "
+                 "same ones, added and cancelled in the same order between two "
+                 "steps; let every process make the same calls"));
+  return okStatus();
+}
+
 StatusOr<int64_t> Generator::Impl::add(GenerationRequest request) {
   OPTRT_RETURN_IF_ERROR(entries.check(request));
   if (!request.continuation.empty()) {
@@ -134,6 +171,7 @@ StatusOr<int64_t> Generator::Impl::add(GenerationRequest request) {
   }
   if (request.maxTokens == 0)
     request.maxTokens = entries.placeBehind(request);
+  describe(request, asked);
   Text text;
   text.number = numTexts;
   text.slides = entries.slides(request, request.maxTokens);
@@ -148,6 +186,11 @@ StatusOr<int64_t> Generator::Impl::add(GenerationRequest request) {
 }
 
 void Generator::Impl::cancel(int64_t number) {
+  if (!slots.anyOf([&](const Text &text) {
+        return text.number == number && !text.isCancelled;
+      }))
+    return;
+  asked.add(number);
   if (slots.cancel(number))
     ended.push_back({number, {}, FinishReason::Cancelled});
 }
@@ -365,8 +408,16 @@ Status Generator::Impl::choose(std::vector<Choice> &choices) {
       said.add(choice.token);
     }
   }
-  OPTRT_RETURN_IF_ERROR(control.agree(own));
-  Message heard(control.allGather(said.text()).front());
+  // What it has chosen, or why it has not.
+  constexpr std::string_view kChosen = "+";
+  std::string told =
+      control
+          .allGather(own.ok() ? concat(kChosen, said.text())
+                              : ControlPlane::encode(own))
+          .front();
+  if (!told.starts_with(kChosen))
+    return ControlPlane::decode(told);
+  Message heard(told.substr(kChosen.size()));
   bool isWhole = true;
   for (Choice &choice : choices) {
     if (!slots[choice.slot].beams) {
@@ -405,6 +456,7 @@ Generator::Impl::extendBeams(Text &text, const Choice &choice) {
 }
 
 StatusOr<std::vector<GeneratedPart>> Generator::Impl::step() {
+  OPTRT_RETURN_IF_ERROR(checkTogether());
   std::vector<GeneratedPart> parts = std::move(ended);
   ended.clear();
   for (int64_t slot : slots.findTaken())

@@ -146,7 +146,8 @@ struct PageCounts {
 
 /// Texts that a session generates. Its functions are called by every process of
 /// the job with the same arguments in the same order, and have the same
-/// results.
+/// results; how tokens are chosen (SamplingOptions) counts in the root process
+/// alone.
 ///
 /// Where the cache has pages, a text is let in once there are as many as it can
 /// need, those on the host included. Where a text comes to a page and none is
@@ -180,7 +181,9 @@ public:
   /// Lets waiting texts into free slots, puts a chunk of an incomplete prompt
   /// into the cache, of the oldest and of the shortest in turn, and generates a
   /// token of each text with a complete one. Returns what texts have got, in
-  /// the order of slots. A failure is that of every process.
+  /// the order of slots. A failure is that of every process. InvalidArgument,
+  /// with the rank, where a process was asked for other texts since the last
+  /// step.
   StatusOr<std::vector<GeneratedPart>> step();
 
   const GenerationEntries &functions() const;
