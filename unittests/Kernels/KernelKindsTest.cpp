@@ -21,6 +21,8 @@ TEST_P(KernelTest, EveryKernelIsReadBack) {
       Attention{{2, 3, 4, 2, 5, 24, 12, true, false, false, /*window=*/2}},
       Attention{{2, 3, 4, 2, 5, 24, 12, true, true, true, 2, /*capacity=*/9}},
       Attention{{2, 1, 4, 2, 5, 24, 12, true, true, true, 2, 128, /*pool=*/6}},
+      AttentionOfPieces{{2, 1, 4, 2, 5, 24, 12, true, true, true, 2, 9}, 4},
+      AttentionPieces{{2, 1, 4, 2, 5, 24, 12, true, true, true, 2, 9}, 4},
       AttentionKeyGrad{{2, 3, 4, 2, 5}},
       AttentionQueryGrad{{2, 3, 4, 4, 8, 96, 96, false, /*hasLengths=*/true}},
       CacheAppend{2, 3, 8, 5},

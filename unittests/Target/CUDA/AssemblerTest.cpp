@@ -191,6 +191,8 @@ void addKernels(CompiledKernels &kernels, int part) {
     add(Attention{cache});
     cache.pool = 128;
     add(Attention{cache});
+    add(AttentionPieces{cache, 128});
+    add(AttentionOfPieces{cache, 128});
   }
   for (int64_t vocabulary : {30522, 50257, 128256}) {
     add(RowMax{rows, vocabulary});
