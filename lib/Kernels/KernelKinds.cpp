@@ -328,7 +328,7 @@ static ArrayRef<Kind> getKinds() {
   using namespace kernels;
   return getKindsOf<
       Attention, AttentionKeyGrad, AttentionOfPieces, AttentionPieces,
-      AttentionQueryGrad, CacheAppend, Clip, CopyRows, CountReal, Dropout,
+      AttentionQueryGrad, Best, CacheAppend, Clip, CopyRows, CountReal, Dropout,
       Elementwise, Embedding, EmbeddingGrad, EmbeddingOfBlocks, ExpSum, Grouped,
       LayerNorm, LayerNormGrad, Lengths, LogProbabilities, LogitSums,
       LogitsGrad, MergeMoments, NormGradApply, NormGradSums, NormParamGrad,

@@ -27,6 +27,7 @@ from generation_models import (
     WHOLE,
     draw_prompts,
     generate,
+    run_generate,
     states,
 )
 from sampling_reference import Sampling, choose, copied_share
@@ -76,6 +77,26 @@ def test_every_causal_family_generates(tools, states, tmp_path, name):
     state, rounding = states(name)
     library = tools.library(model, functions=None, generate=EXTENTS)
     prompts = draw_prompts(model, 4)
+    answers, logits = generate(tools, library, state, tmp_path, prompts)
+    check_answers(model, state, rounding, prompts, answers, logits)
+
+
+@pytest.mark.rotates
+@pytest.mark.variants
+@pytest.mark.parametrize("mesh, strategy", [
+    ("row:2,col:3", "summa"),
+    ("row:2,col:3", "summa,decode=stationary"),
+    ("row:3,col:2", "summa"),
+])
+@pytest.mark.parametrize("name", ["mistral", "phi"])
+def test_odd_shapes_on_odd_meshes(tools, states, tmp_path, name, mesh, strategy):
+    """Three heads of keys, a window, rotated parts of heads; seven slots, and chunks that
+    no mesh divides."""
+    model = MODELS[name]
+    state, rounding = states(name)
+    extents = "slots=7,context=12,chunk=5"
+    library = tools.library(model, mesh, strategy, functions=None, generate=extents)
+    prompts = draw_prompts(model, 7)
     answers, logits = generate(tools, library, state, tmp_path, prompts)
     check_answers(model, state, rounding, prompts, answers, logits)
 

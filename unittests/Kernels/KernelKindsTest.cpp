@@ -25,6 +25,7 @@ TEST_P(KernelTest, EveryKernelIsReadBack) {
       AttentionPieces{{2, 1, 4, 2, 5, 24, 12, true, true, true, 2, 9}, 4},
       AttentionKeyGrad{{2, 3, 4, 2, 5}},
       AttentionQueryGrad{{2, 3, 4, 4, 8, 96, 96, false, /*hasLengths=*/true}},
+      Best{2, 3, 2},
       CacheAppend{2, 3, 8, 5},
       CacheAppend{2, 3, 128, 5, /*pages=*/3, /*stride=*/15},
       Clip{},

@@ -354,7 +354,8 @@ def _add_generation(model: _Parser) -> None:
         metavar="EXTENTS",
         help="add the functions of optimus-run generate: slots=N,context=N,chunk=N, the "
         "texts generated side by side, the tokens of each at most, and those of a prompt "
-        "that one call takes in; with pages=N slots share so many pages of 64 tokens",
+        "that one call takes in; with pages=N slots share so many pages of 64 tokens, and "
+        "with best=N the most probable tokens come back from a GPU in place of all logits",
     )
 
 

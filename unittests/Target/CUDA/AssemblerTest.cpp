@@ -196,6 +196,7 @@ void addKernels(CompiledKernels &kernels, int part) {
   }
   for (int64_t vocabulary : {30522, 50257, 128256}) {
     add(RowMax{rows, vocabulary});
+    add(Best{8, vocabulary, 64});
     add(ExpSum{rows, vocabulary});
     add(SoftmaxSums{rows, vocabulary, false});
     add(SoftmaxSums{rows, vocabulary, true});
