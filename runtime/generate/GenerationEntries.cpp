@@ -17,6 +17,20 @@ using namespace optrt;
 using optimus_support::kPageTokens;
 using optimus_support::pagesFor;
 
+/// How many of the most probable tokens of so many rows a function says.
+static int64_t countBest(const Manifest &manifest, const Function &function,
+                         const char *output, int64_t rows) {
+  const std::optional<int64_t> index = manifest.findRole(output);
+  const Arg *arg = index ? function.findArg(*index) : nullptr;
+  if (!arg || arg->access == Access::Read)
+    return 0;
+  const Buffer &buffer = manifest.buffers[*index];
+  const std::vector<int64_t> &shape = buffer.layout.shape;
+  const bool isKnown = buffer.type == optimus_support::ElementType::F32 &&
+                       shape.size() == 3 && shape[0] == rows && shape[1] == 1;
+  return isKnown ? shape[2] / 2 : 0;
+}
+
 StatusOr<GenerationEntries> GenerationEntries::find(const std::string &library,
                                                     const Manifest &manifest) {
   GenerationEntries found;
@@ -51,6 +65,9 @@ StatusOr<GenerationEntries> GenerationEntries::find(const std::string &library,
           found.preparers.end())
         found.preparers.push_back(preparer);
   found.vocabulary = manifest.buffers[logits].layout.shape.back();
+  const int64_t best = countBest(manifest, *found.prefill, kPromptBest, 1);
+  if (best == countBest(manifest, *found.decode, kNextBest, found.cache.slots))
+    found.best = best;
   return found;
 }
 

@@ -169,11 +169,74 @@ Status optrt::checkLogit(int64_t token, float logit) {
   return okStatus();
 }
 
+static Status noToken() {
+  return invalidArgument("no token has a logit above minus infinity");
+}
+
 static Status checkLogits(std::span<const float> logits) {
   for (std::size_t token = 0; token != logits.size(); ++token)
     OPTRT_RETURN_IF_ERROR(
         checkLogit(static_cast<int64_t>(token), logits[token]));
   return okStatus();
+}
+
+bool SamplingOptions::choosesAmong(int64_t best) const {
+  return best > 0 && logitBias.empty() && repetitionPenalty == 1 &&
+         presencePenalty == 0 && frequencyPenalty == 0 &&
+         copyingPenalty.value_or(1) == 1 &&
+         (temperature == 0 || (topK > 0 && topK <= best));
+}
+
+/// Whether the highest logit is chosen: so low a temperature leaves it alone,
+/// too.
+static bool isGreedy(const SamplingOptions &options, double highest) {
+  return options.temperature == 0 ||
+         !std::isfinite(highest / options.temperature);
+}
+
+/// Draws one of these, the heaviest first, as token `index` of its text.
+static int32_t draw(std::vector<Candidate> candidates, std::size_t index,
+                    const SamplingOptions &options) {
+  const std::size_t kept = countKept(candidates, options);
+  const double sum = weigh(std::span(candidates).first(kept));
+  const uint64_t bits = optimus_support::philoxBlock(
+      options.seed, kSamplingStream, options.alternative, index)[0];
+  double left = static_cast<double>(bits >> 11) * 0x1p-53 * sum;
+  for (std::size_t i = 0; i + 1 < kept; ++i) {
+    left -= candidates[i].weight;
+    if (left < 0)
+      return candidates[i].token;
+  }
+  return candidates[kept - 1].token;
+}
+
+StatusOr<int32_t> optrt::sampleBest(std::span<const float> best,
+                                    int64_t vocabulary,
+                                    std::size_t numGenerated,
+                                    const SamplingOptions &options) {
+  const std::size_t count = best.size() / 2;
+  std::vector<Candidate> candidates;
+  for (std::size_t i = 0; i != count; ++i) {
+    const float logit = best[i], token = best[count + i];
+    if (logit == -HUGE_VALF)
+      break;
+    if (!(token >= 0 && token < static_cast<float>(vocabulary)))
+      return internal(concat("the library has the token ", token,
+                             " among the most probable ones; expected one of "
+                             "the vocabulary's ",
+                             vocabulary));
+    OPTRT_RETURN_IF_ERROR(checkLogit(static_cast<int64_t>(token), logit));
+    candidates.push_back({static_cast<int32_t>(token), logit});
+  }
+  if (candidates.empty())
+    return noToken();
+  if (isGreedy(options, candidates.front().logit))
+    return candidates.front().token;
+  candidates.resize(
+      std::min(candidates.size(), static_cast<std::size_t>(options.topK)));
+  for (Candidate &each : candidates)
+    each.logit /= options.temperature;
+  return draw(std::move(candidates), numGenerated, options);
 }
 
 StatusOr<int32_t> optrt::sampleToken(std::span<const float> logits,
@@ -190,10 +253,8 @@ StatusOr<int32_t> optrt::sampleToken(std::span<const float> logits,
   std::iota(order.begin(), order.end(), 0);
   const auto best = std::min_element(order.begin(), order.end(), isHigher);
   if (best == order.end() || values[*best] == -HUGE_VAL)
-    return invalidArgument("no token has a logit above minus infinity");
-  // So low a temperature leaves the highest logit alone, too.
-  if (options.temperature == 0 ||
-      !std::isfinite(values[*best] / options.temperature))
+    return noToken();
+  if (isGreedy(options, values[*best]))
     return *best;
   // Most of a large vocabulary is left out, and need not be sorted.
   auto end = order.end();
@@ -207,17 +268,7 @@ StatusOr<int32_t> optrt::sampleToken(std::span<const float> logits,
   for (auto token = order.begin(); token != end; ++token)
     if (values[*token] != -HUGE_VAL)
       candidates.push_back({*token, values[*token] / options.temperature});
-  const std::size_t kept = countKept(candidates, options);
-  const double sum = weigh(std::span(candidates).first(kept));
-  const uint64_t bits = optimus_support::philoxBlock(
-      options.seed, kSamplingStream, options.alternative, generated.size())[0];
-  double left = static_cast<double>(bits >> 11) * 0x1p-53 * sum;
-  for (std::size_t i = 0; i + 1 < kept; ++i) {
-    left -= candidates[i].weight;
-    if (left < 0)
-      return candidates[i].token;
-  }
-  return candidates[kept - 1].token;
+  return draw(std::move(candidates), generated.size(), options);
 }
 
 namespace {

@@ -97,14 +97,14 @@ bool TextPages::hasTwin(const Text &text) const {
            !other.hasWholePrompt() &&
            other.request.prompt == text.request.prompt;
   };
-  return slots.anyOf(isTwin);
+  return pool && slots.anyOf(isTwin);
 }
 
 void TextPages::keepForTwins(std::span<const Choice> choices) {
   for (const Choice &choice : choices) {
     Text &text = slots[choice.slot];
     const bool isFirst = text.generated.empty() && !text.isInBeams();
-    if (!pool || !isFirst || text.isGiven() || text.slides || !hasTwin(text))
+    if (!isFirst || text.isGiven() || text.slides || !hasTwin(text))
       continue;
     text.isForkable = true;
     text.firstLogits = choice.logits;

@@ -50,7 +50,12 @@ GeneratedPart Text::extend(Choice &choice) {
   return part;
 }
 
-Status optrt::chooseNext(const Text &text, Choice &choice) {
+bool GenerationRequest::choosesAmong(int64_t best) const {
+  return beams == 1 && continuation.empty() && !wantsLogits && !wantsScores &&
+         numBest == 0 && sampling.choosesAmong(best);
+}
+
+Status optrt::chooseNext(const Text &text, Choice &choice, int64_t vocabulary) {
   const GenerationRequest &request = text.request;
   if (text.beams) {
     OPTRT_ASSIGN_OR_RETURN(choice.candidates, text.beams->search.findCandidates(
@@ -58,7 +63,11 @@ Status optrt::chooseNext(const Text &text, Choice &choice) {
                                                   request.sampling));
     return okStatus();
   }
-  if (choice.given) {
+  if (choice.hasBestAlone) {
+    OPTRT_ASSIGN_OR_RETURN(choice.token,
+                           sampleBest(choice.logits, vocabulary,
+                                      text.generated.size(), request.sampling));
+  } else if (choice.given) {
     choice.token = *choice.given;
     // Otherwise it has its scores.
     if (!request.wantsLogits)

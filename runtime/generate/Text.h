@@ -14,8 +14,12 @@
 
 namespace optrt {
 
-/// The logits of decode, a row a slot.
-inline constexpr const char *kNextLogits = "next_logits";
+/// The logits of decode, a row a slot, and those of prefill; the best of either
+/// where the library has them: the highest, and then their tokens.
+inline constexpr const char *kNextLogits = "next_logits",
+                            *kNextBest = "next_best",
+                            *kPromptLogits = "prompt_logits",
+                            *kPromptBest = "prompt_best";
 
 /// A token that follows a text, and its logits where they are wanted; or what
 /// follows its beams.
@@ -26,6 +30,7 @@ struct Choice {
   int32_t token = 0;
   std::vector<BeamCandidate> candidates = {};
   std::vector<float> logits = {};
+  bool hasBestAlone = false; ///< in place of all logits
   double score = 0;
   std::vector<ScoredToken> best = {};
 };
@@ -87,7 +92,7 @@ struct Text {
 };
 
 /// In the root: chooses by the choice's logits.
-Status chooseNext(const Text &text, Choice &choice);
+Status chooseNext(const Text &text, Choice &choice, int64_t vocabulary);
 
 } // namespace optrt
 

@@ -91,7 +91,7 @@ class Reader:
             ended = [each._replace(has_end=True) for each in asked.requests]
             asked = asked._replace(requests=ended)
         if not is_echoed:
-            return asked
+            return self._bounded(asked)
         codec = self._model.codec
         echoed = [
             prompt if isinstance(prompt, str) else codec.decode(prompt) for prompt in texts
@@ -103,7 +103,7 @@ class Reader:
                 for prompt in prompts
                 if len(prompt) > 1
             ]
-        return asked._replace(echoed=echoed, requests=asked.requests + scored)
+        return self._bounded(asked._replace(echoed=echoed, requests=asked.requests + scored))
 
     def chat(self, body: Dict[str, Any]) -> Asked:
         """Raises FieldError."""
@@ -121,7 +121,19 @@ class Reader:
         if best is not None and not has_logprobs:
             raise FieldError("top_logprobs", "top_logprobs: expected logprobs to be true, too")
         logprobs = (best or 0) if has_logprobs else None
-        return self._asked(CHAT, fields, [tokens], most, logprobs)
+        return self._bounded(self._asked(CHAT, fields, [tokens], most, logprobs))
+
+    def _bounded(self, asked: Asked) -> Asked:
+        """Raises FieldError for more log-probabilities than may be held."""
+        tokens = sum(
+            len(request.prompt) if request.is_scored else request.max_tokens
+            for request in asked.requests
+        )
+        if asked.logprobs is None or tokens * (1 + asked.logprobs) <= self._limits.numbers:
+            return asked
+        message = "logprobs: expected at most %d log-probabilities, found %d for each of %d tokens"
+        said = (self._limits.numbers, 1 + asked.logprobs, tokens)
+        raise FieldError("logprobs", message % said)
 
     def _asked(
         self,

@@ -11,7 +11,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include <algorithm>
 #include <cmath>
+#include <random>
 #include <vector>
 
 using namespace optrt;
@@ -43,6 +45,73 @@ std::vector<int> count(const std::vector<float> &logits,
 TEST(Sampling, GreedyTakesTheLowestOfEquals) {
   EXPECT_EQ(sample({0, 3, 1, 3}, {}), 1);
   EXPECT_EQ(sample({-kInfinity, -2, -2}, {}), 1);
+}
+
+/// Those of a library: the highest logits, and then their tokens.
+std::vector<float> bestOf(const std::vector<float> &logits, std::size_t count) {
+  std::vector<float> best(2 * count, -1);
+  std::size_t found = 0;
+  for (const ScoredToken &each : mostProbable(logits, count)) {
+    best[found] = logits[each.token];
+    best[count + found++] = static_cast<float>(each.token);
+  }
+  return best;
+}
+
+TEST(Sampling, TheBestAreEnoughToChooseBy) {
+  std::minstd_rand random(3);
+  std::normal_distribution<float> normal;
+  std::vector<float> logits(300);
+  const std::vector<SamplingOptions> all = {
+      {},
+      {.temperature = 1e-310},
+      {.temperature = 0.7, .topK = 7},
+      {.temperature = 3, .topK = 8, .topP = 0.9},
+      {.temperature = 5, .topK = 8, .minP = 0.3},
+      {.temperature = 2, .topK = 1}};
+  for (int i = 0; i != 200; ++i) {
+    for (float &logit : logits)
+      logit = std::round(4 * normal(random)) / 4;
+    // Fewer than there is place for.
+    if (i == 7)
+      std::fill(logits.begin() + 3, logits.end(), -kInfinity);
+    const std::vector<float> best = bestOf(logits, 8);
+    for (SamplingOptions options : all) {
+      options.seed = i;
+      ASSERT_EQ(options.choosesAmong(8), options.temperature != 1e-310);
+      const auto token = sampleBest(best, 300, 5, options);
+      ASSERT_TRUE(token.ok()) << token.status().message();
+      ASSERT_EQ(*token, sample(logits, options, {}, {1, 2, 3, 4, 5})) << i;
+    }
+  }
+}
+
+TEST(Sampling, MoreThanTheBestIsAskedFor) {
+  for (const SamplingOptions &options :
+       std::vector<SamplingOptions>{{.logitBias = {{1, 1}}},
+                                    {.repetitionPenalty = 1.5},
+                                    {.presencePenalty = 0.1},
+                                    {.frequencyPenalty = 0.1},
+                                    {.copyingPenalty = 0.5},
+                                    {.temperature = 1},
+                                    {.temperature = 1, .topK = 9}})
+    EXPECT_FALSE(options.choosesAmong(8));
+  EXPECT_TRUE((SamplingOptions{.copyingPenalty = 1}.choosesAmong(8)));
+  EXPECT_FALSE(SamplingOptions().choosesAmong(0));
+}
+
+TEST(Sampling, TheBestThatAreNoLogitsOrTokens) {
+  auto message = [](const std::vector<float> &best) {
+    return std::string(sampleBest(best, 9, 0, {}).status().message());
+  };
+  EXPECT_EQ(message({1, 0, 8, 2}), "");
+  EXPECT_THAT(message({kInfinity, 0, 8, 2}),
+              HasSubstr("the logit of token 8 is inf"));
+  EXPECT_THAT(message({-kInfinity, -kInfinity, -1, -1}),
+              HasSubstr("no token has a logit above minus infinity"));
+  for (float token : {9.0f, -1.0f, NAN})
+    EXPECT_THAT(message({1, 0, token, 2}),
+                HasSubstr("expected one of the vocabulary's 9"));
 }
 
 TEST(Sampling, PenaltiesAndBiasesComeBeforeTheChoice) {
