@@ -496,6 +496,8 @@ def test_generation_is_timed_beside_a_plain_sum(tools):
     some = ("--live", "2,1", "--json")
     assert list(json.loads(tools.run("optimus-run", *command, *some))["tests"]) == [
         "pp12", "tg12 x 2", "tg12"]
+    short = json.loads(tools.run("optimus-run", *command, "--prompt", 5, "--json"))
+    assert list(short["tests"]) == ["pp5", "tg12", "tg12 x 3"]
     failed = tools.call("optimus-run", *command, "--live", 4)
     assert failed.returncode == 1 and "from 1 to the 3 slots" in failed.stderr
     report = json.loads(tools.run("optimus-run", *command, "--json"))

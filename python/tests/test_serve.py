@@ -125,6 +125,21 @@ def test_a_stream_has_the_same_text(server):
     assert events[-1]["usage"] == whole["usage"] and events[-1]["choices"] == []
 
 
+def test_a_client_of_an_older_http_has_its_stream_unframed(server):
+    body = {"prompt": "And God", "max_tokens": 12, "temperature": 0}
+    said = json.dumps({**body, "stream": True}).encode()
+    with server.open() as client:
+        client.sendall(HEAD.replace(b"HTTP/1.1", b"HTTP/1.0")
+                       + b"content-length: %d\r\n\r\n" % len(said) + said)
+        heard = b"".join(iter(lambda: client.recv(4096), b"")).decode()
+    head, _, events = heard.partition("\r\n\r\n")
+    assert "chunked" not in head
+    *events, end, nothing = events.split("\n\n")
+    assert (end, nothing) == ("data: [DONE]", "")
+    events = [json.loads(event[len("data: "):]) for event in events]
+    assert text_of(events) == server.complete(**body)["choices"][0]["text"]
+
+
 def test_a_stop_ends_a_text_before_it(server):
     body = {"prompt": "And God", "max_tokens": 40, "temperature": 2.0, "seed": 1}
     text = server.complete(**body)["choices"][0]["text"]

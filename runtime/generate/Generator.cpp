@@ -14,7 +14,6 @@
 #include "optimus-support/Hash.h"
 
 #include <algorithm>
-#include <cstring>
 
 using namespace optrt;
 
@@ -72,9 +71,13 @@ private:
   /// Puts these tokens into the cache; each text has one to choose.
   Status decode(std::vector<Choice> &choices);
   /// Gives choices their rows of a function's logits, in the root; of its best
-  /// alone, where there are any and all are chosen by them.
+  /// alone, where there are any and all are chosen by them. They keep them where
+  /// another function may run before they are chosen.
   Status readLogits(const Function &function, const char *output,
-                    std::span<Choice> choices, const char *best = nullptr);
+                    const char *best, bool keep, std::span<Choice> choices);
+  /// All rows of an output, in the root.
+  StatusOr<std::span<const float>> wholeLogits(const Function &function,
+                                               const char *output);
   /// Chooses the tokens of slots: the root does, for every process.
   Status choose(std::vector<Choice> &choices);
   /// Goes on with the best beams, each in a slot with its cache. The text's
@@ -86,6 +89,10 @@ private:
   ControlPlane &control;
   const GenerationEntries entries;
   GenerationCounters counts;
+  /// Logits of a function that no rank of this process has whole, or has where
+  /// the host cannot read.
+  HostTensor gathered;
+  std::vector<uint8_t> copied;
   TextSlots slots;
   TextPages pages;
   Message asked; ///< texts added and cancelled since the last step
@@ -219,28 +226,53 @@ void Generator::Impl::leave(int64_t slot) {
 // Calls
 //===----------------------------------------------------------------------===//
 
+StatusOr<std::span<const float>>
+Generator::Impl::wholeLogits(const Function &function, const char *output) {
+  std::span<const std::byte> bytes;
+  const Manifest &manifest = session.manifest();
+  const std::optional<int64_t> index = manifest.findBuffer(output);
+  const Buffer *buffer = index ? &manifest.buffers[*index] : nullptr;
+  if (buffer && buffer->layout.localShape == buffer->layout.shape &&
+      buffer->unreduced.empty()) {
+    // Rank 0 has them all, and a copy would take as long as choosing a token.
+    if (control.isRoot()) {
+      OPTRT_ASSIGN_OR_RETURN(bytes, session.shardOf(output, 0, copied));
+    }
+  } else {
+    OPTRT_ASSIGN_OR_RETURN(gathered, session.output(function.name, output));
+    bytes = gathered.bytes;
+  }
+  return std::span(reinterpret_cast<const float *>(bytes.data()),
+                   bytes.size() / sizeof(float));
+}
+
 Status Generator::Impl::readLogits(const Function &function, const char *output,
-                                   std::span<Choice> choices,
-                                   const char *best) {
+                                   const char *best, bool keep,
+                                   std::span<Choice> choices) {
   // Another text may go on from the same logits, and choose by all of them.
   const bool isByBest =
       best && std::ranges::all_of(choices, [&](const Choice &choice) {
         const Text &text = slots[choice.slot];
         return text.request.choosesAmong(entries.best) && !pages.hasTwin(text);
       });
-  const StatusOr<HostTensor> logits =
-      session.output(function.name, isByBest ? best : output);
-  OPTRT_RETURN_IF_ERROR(control.agree(logits.status()));
+  const StatusOr<std::span<const float>> all =
+      wholeLogits(function, isByBest ? best : output);
+  OPTRT_RETURN_IF_ERROR(control.agree(all.status()));
   if (!control.isRoot())
     return okStatus();
   const int64_t width = isByBest ? 2 * entries.best : entries.vocabulary;
-  const std::size_t bytes = width * sizeof(float);
+  auto rowOf = [&](int64_t row) { return all->subspan(row * width, width); };
   for (Choice &choice : choices) {
     choice.hasBestAlone = isByBest;
-    choice.logits.resize(width * choice.rows.size());
-    for (std::size_t i = 0; i != choice.rows.size(); ++i)
-      std::memcpy(choice.logits.data() + i * width,
-                  logits->bytes.data() + choice.rows[i] * bytes, bytes);
+    if (choice.rows.size() == 1 && !keep) {
+      choice.logits = rowOf(choice.rows.front());
+      continue;
+    }
+    choice.kept.clear();
+    for (int64_t row : choice.rows)
+      choice.kept.insert(choice.kept.end(), rowOf(row).begin(),
+                         rowOf(row).end());
+    choice.logits = choice.kept;
   }
   return okStatus();
 }
@@ -296,8 +328,8 @@ Status Generator::Impl::takePrompt(std::vector<Choice> &choices) {
   if (text.numMissing() > 0)
     return okStatus();
   choices.push_back({.slot = chunk.slot});
-  return readLogits(prefill, kPromptLogits, std::span(choices).last(1),
-                    kPromptBest);
+  return readLogits(prefill, kPromptLogits, kPromptBest, /*keep=*/true,
+                    std::span(choices).last(1));
 }
 
 Status Generator::Impl::takeGiven(int64_t slot, std::vector<Choice> &choices) {
@@ -333,7 +365,7 @@ Status Generator::Impl::takeGiven(int64_t slot, std::vector<Choice> &choices) {
   if (given.empty())
     return okStatus();
   if (request.wantsLogits)
-    return readLogits(score, kScoredLogits, given);
+    return readLogits(score, kScoredLogits, /*keep=*/true, given);
   if (!request.wantsScores && request.numBest == 0)
     return okStatus();
   const int64_t row = given.front().rows.front();
@@ -403,8 +435,8 @@ Status Generator::Impl::decode(std::vector<Choice> &choices) {
   OPTRT_RETURN_IF_ERROR(session.run(decode.name).status());
   ++counts.decodes;
   counts.decodedTokens += std::ssize(inputs);
-  return readLogits(decode, kNextLogits, std::span(choices).subspan(first),
-                    kNextBest);
+  return readLogits(decode, kNextLogits, kNextBest, /*keep=*/false,
+                    std::span(choices).subspan(first));
 }
 
 Status Generator::Impl::choose(std::vector<Choice> &choices) {

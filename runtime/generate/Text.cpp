@@ -29,7 +29,8 @@ GeneratedPart Text::extend(Choice &choice) {
   generated.push_back(choice.token);
   GeneratedPart part;
   part.text = number;
-  part.logits = std::move(choice.logits);
+  if (request.wantsLogits)
+    part.logits = std::move(choice.kept);
   part.score = choice.score;
   part.best = std::move(choice.best);
   int64_t end = std::ssize(generated);
@@ -81,8 +82,8 @@ Status optrt::chooseNext(const Text &text, Choice &choice, int64_t vocabulary) {
     choice.score = logProbability(choice.logits, choice.token);
   if (request.numBest > 0)
     choice.best = mostProbable(choice.logits, request.numBest);
-  if (!request.wantsLogits)
-    choice.logits.clear();
+  if (request.wantsLogits && choice.kept.empty())
+    choice.keep(choice.logits);
   return okStatus();
 }
 

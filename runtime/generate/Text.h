@@ -29,10 +29,17 @@ struct Choice {
   std::optional<int32_t> given = {};
   int32_t token = 0;
   std::vector<BeamCandidate> candidates = {};
-  std::vector<float> logits = {};
+  /// Of these rows: kept here, or where a session has them until it runs again.
+  std::span<const float> logits = {};
+  std::vector<float> kept = {};
   bool hasBestAlone = false; ///< in place of all logits
   double score = 0;
   std::vector<ScoredToken> best = {};
+
+  void keep(std::span<const float> rows) {
+    kept.assign(rows.begin(), rows.end());
+    logits = kept;
+  }
 };
 
 /// A search, and the slots of its beams.

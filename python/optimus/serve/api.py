@@ -8,9 +8,10 @@
 """The bodies of /v1/completions and /v1/chat/completions, as OpenAI's clients write and
 read them. What is not supported is refused by name."""
 
+import json
 import secrets
 import time
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from optimus.arguments import Mistake
 from optimus.serve.limits import Limits
@@ -237,6 +238,7 @@ class Writer:
             "created": int(time.time()),
             "model": name,
         }
+        self._frames: Dict[int, Tuple[bytes, bytes]] = {}
         self._echoed = [len(text) for text in asked.echoed] or [0] * len(asked.prompts)
 
     # ------------------------------------------------------------------- choices
@@ -336,6 +338,28 @@ class Writer:
     def chunk(self, choices: List[Dict[str, Any]], usage: bool = False) -> Dict[str, Any]:
         more = {"usage": self.usage if usage else None} if self._asked.has_usage else {}
         return {**self._common, "object": self._asked.kind.part, "choices": choices, **more}
+
+    def chunk_of(self, index: int, piece: Piece, finish: Optional[str]) -> bytes:
+        """A stream's chunk with one part, as JSON."""
+        if finish or not piece.text or self._asked.logprobs is not None:
+            return json.dumps(self.chunk([self.part(index, piece, finish)])).encode()
+        # Of a token all is known but its text.
+        self._count(piece)
+        before, behind = self._frame(index)
+        return b"".join((before, json.dumps(piece.text).encode(), behind))
+
+    def _frame(self, index: int) -> Tuple[bytes, bytes]:
+        """The bytes around the text of a part without anything else."""
+        if index not in self._frames:
+            # Nobody can foresee it, and so it is in no name.
+            text = secrets.token_hex(16)
+            if self._asked.kind is CHAT:
+                part = self._choice(index, None, None, delta={"content": text})
+            else:
+                part = self._choice(index, None, None, text=text)
+            before, behind = json.dumps(self.chunk([part])).split(json.dumps(text))
+            self._frames[index] = before.encode(), behind.encode()
+        return self._frames[index]
 
     @property
     def usage(self) -> Dict[str, int]:

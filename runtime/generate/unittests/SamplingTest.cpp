@@ -8,11 +8,14 @@
 
 #include "optimus-runtime/Sampling.h"
 
+#include "optimus-support/Philox.h"
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -176,6 +179,69 @@ TEST(Sampling, LeavesOutWhatIsImprobable) {
   EXPECT_EQ(count(logits, {.temperature = 1, .topP = 0.4})[0], 4000);
   // What is impossible stays so.
   EXPECT_EQ(count({0, -kInfinity}, {.temperature = 1e5})[1], 0);
+}
+
+/// As docs/inference.md says, with every token sorted.
+int32_t drawAmongAll(const std::vector<float> &logits,
+                     const SamplingOptions &options) {
+  std::vector<int32_t> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(
+      order, [&](int32_t a, int32_t b) { return logits[a] > logits[b]; });
+  std::vector<double> weights;
+  for (int32_t token : order)
+    weights.push_back(std::exp((double(logits[token]) - logits[order[0]]) /
+                               options.temperature));
+  auto sum = [&] {
+    return std::accumulate(weights.begin(), weights.end(), 0.);
+  };
+  if (options.topK > 0)
+    weights.resize(options.topK);
+  if (options.topP < 1) {
+    const double enough = options.topP * sum();
+    std::size_t kept = 0;
+    for (double together = 0; together < enough; ++kept)
+      together += weights[kept];
+    weights.resize(kept);
+  }
+  while (weights.back() < options.minP)
+    weights.pop_back();
+  const uint64_t bits = optimus_support::philoxBlock(
+      options.seed, optimus_support::kFirstReservedStream, options.alternative,
+      0)[0];
+  double left = double(bits >> 11) * 0x1p-53 * sum();
+  std::size_t rank = 0;
+  while (rank + 1 < weights.size() && (left -= weights[rank]) >= 0)
+    ++rank;
+  return order[rank];
+}
+
+/// Of a large vocabulary: logits about the same or far apart, some of them
+/// equal or minus infinity.
+TEST(Sampling, SortsNoMoreThanItNeeds) {
+  std::minstd_rand random(1);
+  for (float width : {0.1f, 2.0f, 200.0f}) {
+    std::normal_distribution<float> values(-30, width);
+    std::vector<float> logits(5000);
+    for (float &logit : logits)
+      logit = std::round(values(random) * 256) / 256;
+    logits[17] = -kInfinity;
+    for (SamplingOptions options : {SamplingOptions{},
+                                    {.topK = 40},
+                                    {.topK = 3000, .topP = 0.9},
+                                    {.topP = 0.5},
+                                    {.topP = 0.999},
+                                    {.minP = 0.05},
+                                    {.topP = 0.8, .minP = 0.3}})
+      for (double temperature : {0.3, 1.0, 3.0}) {
+        options.temperature = temperature;
+        for (options.alternative = 0; options.alternative != 10;
+             ++options.alternative)
+          ASSERT_EQ(sample(logits, options), drawAmongAll(logits, options))
+              << width << " " << options.topK << " " << options.topP << " "
+              << options.minP << " " << options.alternative;
+      }
+  }
 }
 
 TEST(Sampling, DependsOnSeedAlternativeAndPlace) {
