@@ -365,7 +365,8 @@ Status Generator::Impl::takeGiven(int64_t slot, std::vector<Choice> &choices) {
   if (given.empty())
     return okStatus();
   if (request.wantsLogits)
-    return readLogits(score, kScoredLogits, /*keep=*/true, given);
+    return readLogits(score, kScoredLogits, /*best=*/nullptr, /*keep=*/true,
+                      given);
   if (!request.wantsScores && request.numBest == 0)
     return okStatus();
   const int64_t row = given.front().rows.front();
