@@ -364,10 +364,9 @@ def test_requests_that_are_too_large_or_never_end(server):
 
 
 @pytest.mark.rotates
-def test_every_bound_is_held(start):
-    flags = ("--most-connections", 2, "--most-texts", 3, "--most-numbers", 100)
-    seconds = ("--most-body-seconds", 1, "--most-idle-seconds", 1)
-    with start(*flags, *seconds) as server:
+def test_connections_and_their_times_are_bounded(start):
+    flags = ("--most-connections", 2, "--most-body-seconds", 1, "--most-idle-seconds", 1)
+    with start(*flags) as server:
         # One more than may be open is closed; places of those that end are free again.
         held = [server.open() for _ in range(2)]
         with server.open() as third:
@@ -387,34 +386,15 @@ def test_every_bound_is_held(start):
         assert b" 408 " in speak(server, HEAD + b"content-length: 9\r\n\r\n{")
         heard = speak(server, b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
         assert b" 200 " in heard and heard.endswith(b'{"status": "ok"}')
-        message = {"role": "user", "content": "a"}
-        for path, body, words in (
-            ("completions", {"prompt": "a", "n": 4}, "from 1 to 3"),
-            ("completions", {"prompt": ["a"] * 4}, "a list of at most 3"),
-            ("completions", {"prompt": "a", "max_tokens": 17, "n": 2, "logprobs": 2},
-             "at most 100 log-probabilities, found 3 for each of 34 tokens"),
-            ("completions", {"prompt": "a" * 101, "max_tokens": 0, "logprobs": 0, "echo": True},
-             "found 1 for each of 101 tokens"),
-            ("chat/completions", {"messages": [{"role": "user", "content": "a"}],
-             "max_tokens": 17, "logprobs": True, "top_logprobs": 5}, "found 6 for each of 17"),
-            ("completions", {"prompt": "a", "logit_bias": {str(i): 0 for i in range(1025)}},
-             "at most 1024 tokens"),
-            ("completions", {"prompt": "a", "stop_tokens": [1] * 17}, "at most 16 tokens"),
-            ("completions", {"prompt": "a", "user": "a" * 257}, "at most 256 characters"),
-            ("completions", {"prompt": "a", "seed": 10**25}, "no object of JSON"),
-            ("chat/completions", {"messages": [message] * 4097}, "a list of 1 to 4096"),
-        ):  # fmt: skip
-            reply = server.post("/v1/" + path, body)
-            assert reply.status == 400 and words in reply.error["message"]
         assert server.stop() == 0
 
 
 def test_others_are_answered_while_a_prompt_is_taken_in(server):
     """A thousand chunks, each a call."""
     stream = Stream(server, "/v1/completions", prompt="d" * 4000, max_tokens=1)
-    server.until("texts_running", 1)
+    server.until("texts_waiting", 1)
     answers = 0
-    while server.figures()["texts_running"] == 1:
+    while server.figures()["texts_waiting"] == 1:
         assert server.get("/health").status == 200
         answers += 1
     stream.leave()

@@ -51,6 +51,37 @@ def test_a_completion_without_a_number_of_tokens_fits_the_context(length, most):
         reader.completion({"prompt": [1] * length, "max_tokens": 18})
 
 
+@pytest.mark.parametrize(
+    "path, body, words",
+    [
+        ("completion", {"n": 4}, "n: expected a whole number from 1 to 3"),
+        ("completion", {"prompt": [[1]] * 4}, "a list of at most 3 of either"),
+        ("completion", {"prompt": [[1]] * 2, "n": 2}, "expected at most 3 texts"),
+        ("completion", {"max_tokens": 17, "n": 2, "logprobs": 2},
+         "at most 100 log-probabilities, found 3 for each of 34 tokens"),
+        ("completion", {"prompt": [1] * 101, "max_tokens": 0, "logprobs": 0, "echo": True},
+         "found 1 for each of 101 tokens"),
+        ("completion", {"logit_bias": {str(i): 0 for i in range(1025)}}, "at most 1024 tokens"),
+        ("completion", {"stop_tokens": [1] * 17}, "a list of at most 16 tokens"),
+        ("completion", {"stop": ["a"] * 17}, "at most 16"),
+        ("completion", {"stop": "a" * 257}, "1 to 256 characters"),
+        ("completion", {"user": "a" * 257}, "at most 256 characters"),
+        ("completion", {"logprobs": 21}, "from 0 to 20"),
+        ("chat", {"messages": [{"role": "user", "content": "a"}] * 4097}, "a list of 1 to 4096"),
+    ],
+)  # fmt: skip
+def test_every_field_has_a_bound(path, body, words):
+    model = types.SimpleNamespace(
+        extents=types.SimpleNamespace(context=200),
+        folder=types.SimpleNamespace(ends=[]),
+        codec=types.SimpleNamespace(decode=lambda tokens: "a" * len(tokens)),
+    )
+    reader = api.Reader(model, api.Naming("tiny"), Limits(texts=3, numbers=100))
+    given = body if path == "chat" else {"prompt": [1], **body}
+    with pytest.raises(FieldError, match=words):
+        getattr(reader, path)(given)
+
+
 class LostLeader:
     def forward(self, rows):
         raise UnavailableError("rank 1 is lost")
