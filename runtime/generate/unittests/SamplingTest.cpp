@@ -235,7 +235,7 @@ TEST(Sampling, SortsNoMoreThanItNeeds) {
                                     {.topP = 0.8, .minP = 0.3}})
       for (double temperature : {0.3, 1.0, 3.0}) {
         options.temperature = temperature;
-        for (options.alternative = 0; options.alternative != 10;
+        for (options.alternative = 0; options.alternative != 3;
              ++options.alternative)
           ASSERT_EQ(sample(logits, options), drawAmongAll(logits, options))
               << width << " " << options.topK << " " << options.topP << " "
