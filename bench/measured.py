@@ -39,7 +39,7 @@ def run_ranks(backend, ranks, command):
     if rate_of_hosts(backend):
         with Cluster(ranks) as cluster:
             cluster.shape(rate_of_hosts(backend))
-            cluster.mpirun(command, {"OMPI_MCA_mpi_yield_when_idle": 1})
+            cluster.mpirun(command)
     elif backend == "local":
         run(first(command))
     elif backend == "mpi":

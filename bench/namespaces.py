@@ -34,6 +34,8 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # one segment that the kernel sends whole.
 MTU = 9000
 BURST = "128kb"
+# Of a command.
+MOST_SECONDS = 300
 
 
 def call(*command):
@@ -179,14 +181,14 @@ class Cluster:
             "pml": "ob1",
         }
 
-    def mpirun(self, command, environment=None, timeout=300, ranks=None):
-        """Standard output of a command, one rank a host."""
-        hosts = range(ranks or len(self._hosts))
+    def mpirun(self, command):
+        """Standard output of a command, one rank a host. Hosts wait for each other on
+        shared cores."""
+        hosts = range(len(self._hosts))
         line = ["mpirun", "--allow-run-as-root", "--bind-to", "none"]
         for name, value in self.settings().items():
             line += ["--mca", name, value]
-        for name, value in (environment or {}).items():
-            line += ["-x", f"{name}={value}"]
+        line += ["-x", "OMPI_MCA_mpi_yield_when_idle=1"]
         line += ["--host", ",".join(f"{self.address(i)}:1" for i in hosts)]
         line += ["-n", len(hosts), *command]
         line = [self.agent, self.address(0), *map(shell_quote, line)]
@@ -198,9 +200,9 @@ class Cluster:
             text=True,
         )
         try:
-            output, errors = process.communicate(timeout=timeout)
+            output, errors = process.communicate(timeout=MOST_SECONDS)
         except subprocess.TimeoutExpired:
-            fail(f"{' '.join(map(str, command))} took more than {timeout} s")
+            fail(f"{' '.join(map(str, command))} took more than {MOST_SECONDS} s")
         if process.returncode != 0:
             fail(f"{' '.join(map(str, command))} ended with "
                  f"{process.returncode}\n{output}{errors}")
@@ -211,17 +213,13 @@ class Cluster:
         log.unlink(missing_ok=True)
         self.mpirun(
             [tools.path("run"), "train", library, "--data", data, "--order", "sequential",
-             "--log-json", log, "--threads-per-rank", 1, *flags],
-            # Hosts wait for each other on shared cores.
-            environment={"OMPI_MCA_mpi_yield_when_idle": 1})
+             "--log-json", log, "--threads-per-rank", 1, *flags])
         return read_log(log)
-
 
     def bench(self, tools, library, *flags):
         """What `optimus-run bench` says of a function, of the same ranks."""
         command = [tools.path("run"), "bench", library, "--threads-per-rank", 1, "--json"]
-        return json.loads(self.mpirun(
-            [*command, *flags], environment={"OMPI_MCA_mpi_yield_when_idle": 1}))
+        return json.loads(self.mpirun([*command, *flags]))
 
 
 def shell_quote(part):

@@ -28,9 +28,9 @@ import tempfile
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from harness import ROOT, Tools, needs, run, table  # noqa: E402
+from harness import ROOT, Tools, run, table  # noqa: E402
 from llama_cpp import Gguf, llama_cpp  # noqa: E402
-from suite.pages import verses  # noqa: E402
+from verses import verses  # noqa: E402
 
 WINDOW = 128
 WIDTHS = {"f32": ([], "F32"), "int8": (["--weights", "int8"], "Q8_0"),
@@ -60,7 +60,6 @@ def main():
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--bytes", type=int, default=1 << 16, help="that are scored")
     options = parser.parse_args()
-    needs("bible")
     tools, lines = Tools(options.build), verses()
     llama_cpp.disable_logging()
     losses = {}

@@ -123,21 +123,23 @@ def llama():
 MODELS = {"GPT-2 124M": gpt2, "Llama 1.1B": llama}
 
 
-def write_folder(folder, config, tensors):
-    """Drawn weights in bf16; speed does not depend on them."""
+def write_folder(folder, config, tensors, is_wide=False):
+    """Drawn weights in bf16 or f32; times do not depend on them."""
     folder.mkdir(exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config))
+    width, kind = (4, "F32") if is_wide else (2, "BF16")
     entries, end = {}, 0
     for name, extents in tensors.items():
-        begin, end = end, end + 2 * math.prod(extents)
-        entries[name] = dict(dtype="BF16", shape=extents, data_offsets=[begin, end])
+        begin, end = end, end + width * math.prod(extents)
+        entries[name] = dict(dtype=kind, shape=extents, data_offsets=[begin, end])
     header = json.dumps(entries).encode()
     numbers = np.random.default_rng(1)
     with open(folder / "model.safetensors", "wb") as file:
         file.write(struct.pack("<Q", len(header)) + header)
         for extents in tensors.values():
             values = numbers.standard_normal(extents, np.float32) * np.float32(0.02)
-            file.write((values.view(np.uint32) >> 16).astype("<u2").tobytes())
+            words = values if is_wide else (values.view(np.uint32) >> 16).astype("<u2")
+            file.write(words.tobytes())
 
 
 class Model:

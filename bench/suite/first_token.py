@@ -16,39 +16,17 @@ Prints the median of the rounds, and that as times of the reading. In Markdown.
 """
 
 import json
-import math
 import statistics
-import struct
 import subprocess
 import time
 
-import numpy as np
 from harness import table
-from peers.llama_rates import CONTEXT, gpt2
+from peers.llama_rates import CONTEXT, gpt2, write_folder
 
 TARGETS = ["optimus-compile", "optimus-run"]
 NUMBERS = dict(rounds=5, prompt=3)
 LIBRARIES = {"f32": [], "bf16": ["--precision", "bf16"], "int8": ["--weights", "int8"],
              "int4": ["--weights", "int4"]}
-
-
-def write_folder(folder, config, tensors, is_wide):
-    """Drawn weights; times do not depend on them."""
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(config))
-    width, kind = (4, "F32") if is_wide else (2, "BF16")
-    entries, end = {}, 0
-    for name, extents in tensors.items():
-        begin, end = end, end + width * math.prod(extents)
-        entries[name] = dict(dtype=kind, shape=extents, data_offsets=[begin, end])
-    header = json.dumps(entries).encode()
-    numbers = np.random.default_rng(1)
-    with open(folder / "model.safetensors", "wb") as file:
-        file.write(struct.pack("<Q", len(header)) + header)
-        for extents in tensors.values():
-            values = numbers.standard_normal(extents, np.float32) * np.float32(0.02)
-            words = values if is_wide else (values.view(np.uint32) >> 16).astype("<u2")
-            file.write(words.tobytes())
 
 
 def seconds(work):

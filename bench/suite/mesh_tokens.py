@@ -24,8 +24,8 @@ import json
 import random
 
 import numpy as np
-from harness import needs, run, table
-from suite.pages import verses
+from harness import run, table
+from verses import verses
 
 TARGETS = ["optimus-compile", "optimus-run"]
 NUMBERS = dict(steps=500, texts=100, new=100, seed=1)
@@ -66,7 +66,6 @@ def compare(one, other, is_greedy):
 
 
 def main(options, tools, folder):
-    needs("bible")
     draw = random.Random(options.seed)
     lines = verses()
     held_out = len(lines) // 20

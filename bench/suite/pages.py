@@ -26,7 +26,8 @@ import random
 import re
 import subprocess
 
-from harness import needs, table
+from harness import table
+from verses import verses
 
 TARGETS = ["optimus-compile", "optimus-run"]
 NUMBERS = dict(texts=60, new=64, seed=1)
@@ -38,12 +39,6 @@ SAID = re.compile(r"; (?P<texts>[\d.]+) texts a decode"
                   r"(; (?P<shared>\d+) tokens of prompts shared)?")
 
 
-def verses():
-    bible = subprocess.run(["bible", "-f", "Gen1:1-Rev22:21"], stdout=subprocess.PIPE,
-                           check=True).stdout
-    return [line.split(b" ", 1)[1] for line in bible.splitlines()]
-
-
 def generate(tools, library, prompts, new, *more):
     flags = ["--tokens", prompts, "--max-tokens", new, "--rates", *more]
     command = list(map(str, [tools.path("run"), "generate", library, *flags]))
@@ -52,10 +47,9 @@ def generate(tools, library, prompts, new, *more):
 
 
 def main(options, tools, folder):
-    needs("bible")
-    draw = random.Random(options.seed)
-    lines = draw.choices(verses(), k=options.texts)
-    beginning = b" ".join(verses()[:20])[:512]
+    draw, lines = random.Random(options.seed), verses()
+    beginning = b" ".join(lines[:20])[:512]
+    lines = draw.choices(lines, k=options.texts)
     # Of as many bytes as the slots; where more slots have a context each, the bits are
     # the same.
     pages = SLOTS * CONTEXT // PAGE

@@ -28,6 +28,7 @@ import sys
 import time
 
 from harness import ROOT, fail, table
+from verses import verses
 
 TARGETS = []
 NUMBERS = dict(megabytes=50, rounds=3, verses=25)
@@ -49,17 +50,15 @@ print(json.dumps([time.perf_counter() - wall, time.process_time() - cpu]))
 """
 
 
-def write_corpus(path, megabytes, verses):
+def write_corpus(path, megabytes, of_each):
     """Documents of some verses, as blank lines separate them."""
-    bible = subprocess.run(["bible", "-f", "Gen1:1-Rev22:21"], stdout=subprocess.PIPE,
-                           text=True, check=True).stdout
-    lines = [line.split(" ", 1)[1] for line in bible.splitlines()]
+    lines = verses()
     generator, size = random.Random(1), 0
-    with open(path, "w") as file:
+    with open(path, "wb") as file:
         while size < megabytes * 1e6:
             generator.shuffle(lines)
-            for begin in range(0, len(lines), verses):
-                size += file.write("\n".join(lines[begin : begin + verses]) + "\n\n")
+            for begin in range(0, len(lines), of_each):
+                size += file.write(b"\n".join(lines[begin : begin + of_each]) + b"\n\n")
 
 
 def run(command):

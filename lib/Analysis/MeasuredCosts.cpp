@@ -52,9 +52,7 @@ static CommandKey getKey(exec::CommandOpInterface command) {
 
 std::optional<double>
 MeasuredCosts::getSeconds(exec::CommandOpInterface command) const {
-  if (auto found = times.find(getKey(command)))
-    return found->seconds;
-  return std::nullopt;
+  return times.getSeconds(getKey(command));
 }
 
 bool MeasuredCosts::isOf(StringRef mesh, StringRef strategy,

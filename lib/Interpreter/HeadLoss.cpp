@@ -168,6 +168,30 @@ LogicalResult executeLocally(HeadOp op, Frame &frame) {
   return success();
 }
 
+LogicalResult executeLocally(BestOp op, Frame &frame) {
+  const Tensor &logits = frame.get(op.getLogits());
+  Tensor &result = frame.result(op.getResult());
+  const int64_t vocabulary = logits.getNumCols();
+  const auto count = static_cast<int64_t>(op.getCount());
+  for (int64_t row = 0; row < logits.getNumElements() / vocabulary; ++row) {
+    std::vector<std::pair<double, int64_t>> order; // the highest first
+    for (int64_t token = 0; token < vocabulary; ++token) {
+      double logit = logits[row * vocabulary + token];
+      if (std::isnan(logit))
+        logit = HUGE_VAL;
+      if (logit != -HUGE_VAL)
+        order.emplace_back(-logit, token);
+    }
+    llvm::sort(order);
+    for (int64_t i = 0; i < count; ++i) {
+      const bool isThere = i < static_cast<int64_t>(order.size());
+      result[row * 2 * count + i] = isThere ? -order[i].first : -HUGE_VAL;
+      result[row * 2 * count + count + i] = isThere ? order[i].second : -1;
+    }
+  }
+  return success();
+}
+
 LogicalResult executeLocally(LogProbabilitiesOp op, Frame &frame) {
   const Tensor &logits = frame.get(op.getLogits());
   const Tensor &targets = frame.get(op.getTargets());
@@ -216,6 +240,7 @@ LogicalResult executeLocally(HeadLossGradOp op, Frame &frame) {
 
 void mlir::optimus::attachHeadLoss(MLIRContext &context) {
   LocalModel<HeadOp, executeLocally>::attach(context);
+  LocalModel<BestOp, executeLocally>::attach(context);
   LocalModel<LogProbabilitiesOp, executeLocally>::attach(context);
   LocalModel<HeadLossOp, executeLocally>::attach(context);
   LocalModel<HeadLossGradOp, executeLocally>::attach(context);

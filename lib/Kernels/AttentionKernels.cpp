@@ -141,6 +141,49 @@ void Attention::describe(KernelDescription &description) const {
   description.write("lse", extents.getRows());
 }
 
+int64_t AttentionPieces::getNumPieces() const {
+  return llvm::divideCeil(extents.getNumKeys(), keys);
+}
+
+/// What both kernels of pieces are.
+static void visitPieces(KernelParameters &parameters, AttentionExtents &extents,
+                        int64_t &keys) {
+  extents.visit(parameters);
+  parameters.integer("keys", keys);
+  parameters.require(keys >= 1 && extents.capacity,
+                     "pieces have no keys, or are not of a cache");
+}
+
+void AttentionPieces::visit(KernelParameters &parameters) {
+  visitPieces(parameters, extents, keys);
+}
+
+void AttentionOfPieces::visit(KernelParameters &parameters) {
+  visitPieces(parameters, extents, keys);
+}
+
+void AttentionPieces::describe(KernelDescription &description) const {
+  extents.describe(description);
+  description.size(keys);
+  description.overRows(extents.getRows() * getNumPieces(),
+                       keys * extents.headDim, getLanes(extents));
+  readInputs(description, extents);
+  readMask(description, extents);
+  description.write("parts", getSize());
+}
+
+void AttentionOfPieces::describe(KernelDescription &description) const {
+  const AttentionPieces pieces{extents, keys};
+  extents.describe(description);
+  description.size(keys);
+  description.overRows(extents.getRows(),
+                       pieces.getNumPieces() * pieces.getPartSize(),
+                       getLanes(extents));
+  description.read("parts", pieces.getSize())
+      .write("out", extents.getOutSize())
+      .write("lse", extents.getRows());
+}
+
 void AttentionQueryGrad::describe(KernelDescription &description) const {
   extents.describe(description);
   overTokens(description, extents, extents.heads, 1);
@@ -309,6 +352,45 @@ public:
                 here);
     });
   }
+  /// The greatest score and the sum of exponentials of a row's keys in
+  /// [from, to), whose weighed values it adds to a sum. Online softmax: what
+  /// was summed is scaled whenever a key exceeds all before.
+  std::pair<Num, Num> attend(const Row &row, Value from, Value to,
+                             KernelBuffer sum) {
+    Value query = atQuery(row);
+    double lowest = std::numeric_limits<float>::lowest();
+    SmallVector<Value> init{k.constant(lowest, k.f32()).value,
+                            k.constant(0, k.f32()).value};
+    SmallVector<Value> ends =
+        k.loop(from, to, 1, init, [&](Value token, ValueRange carried) {
+          Value key = atKey({row.batch, getKeyHead(row.head), token});
+          Num score = dot(k["q"], query, k["k"], key) * extents.getScale();
+          Num before = k.num(carried[0]), top = k.max(score, before);
+          Num keep = k.exp(before - top), weight = k.exp(score - top);
+          k.lanes(extents.headDim, [&](Value at, Type type) {
+            Num value = k["v"].load(k.addIndex(key, at), type);
+            sum.store(sum.load(at, type) * keep + weight * value, at);
+          });
+          Num total = k.num(carried[1]) * keep + weight;
+          return SmallVector<Value>{top.value, total.value};
+        });
+    return {k.num(ends[0]), k.num(ends[1])};
+  }
+  /// Stores out and lse of a row, by its sum and what attend() has of it.
+  void finish(const Row &row, Value number, KernelBuffer sum, Num top,
+              Num total) {
+    settle(top, total);
+    Num inverse = 1.0 / total;
+    Value out = atOut(row);
+    k.lanes(extents.headDim, [&](Value at, Type type) {
+      k["out"].store(sum.load(at, type) * inverse, k.addIndex(out, at));
+    });
+    k.once([&] {
+      Num lse = k.narrow(k.widen(top) + k.log(k.widen(total)));
+      k["lse"].store(lse, number);
+    });
+  }
+
   void clear(KernelBuffer sum, int64_t place = 0) {
     k.lanes(extents.headDim, [&](Value at, Type type) {
       sum.store(k.constant(0, type), k.addIndex(at, k.index(place)));
@@ -327,7 +409,6 @@ public:
 // Bodies
 //===----------------------------------------------------------------------===//
 
-// Online softmax: what was summed is scaled whenever a key exceeds all before.
 void Attention::build(KernelBuilder &k) const {
   if (!extents.capacity &&
       k.getSchedule().writeAttention(k, extents, AttentionPart::Forward))
@@ -336,36 +417,68 @@ void Attention::build(KernelBuilder &k) const {
   KernelBuffer sum = k.allocateShared(extents.headDim);
   k.forRows([&](Value number) {
     Body::Row row = body.split(number, extents.heads);
-    Value query = body.atQuery(row);
     body.clear(sum);
+    Value first = body.getFirstKey(row.batch, row.token);
+    auto [top, total] = body.attend(row, first, body.getNumKeys(row), sum);
+    body.finish(row, number, sum, top, total);
+  });
+}
+
+void AttentionPieces::build(KernelBuilder &k) const {
+  const int64_t pieces = getNumPieces(), size = getPartSize();
+  Body body(k, extents);
+  KernelBuffer sum = k.allocateShared(extents.headDim), parts = k["parts"];
+  k.forRows([&](Value number) {
+    Body::Row row = body.split(body.divide(number, pieces), extents.heads);
+    Value begin = k.mulIndex(body.remainder(number, pieces), k.index(keys));
+    Value from = k.maxIndex(body.getFirstKey(row.batch, row.token), begin);
+    Value to =
+        k.minIndex(body.getNumKeys(row), k.addIndex(begin, k.index(keys)));
+    body.clear(sum);
+    auto [top, total] = body.attend(row, from, to, sum);
+    Value part = k.mulIndex(number, k.index(size));
+    body.store(sum, parts, part);
+    Value behind = k.addIndex(part, k.index(extents.headDim));
+    parts.storeOnce(top, behind);
+    parts.storeOnce(total, k.addIndex(behind, k.index(1)));
+  });
+}
+
+void AttentionOfPieces::build(KernelBuilder &k) const {
+  const AttentionPieces whole{extents, keys};
+  const int64_t pieces = whole.getNumPieces(), size = whole.getPartSize();
+  Body body(k, extents);
+  KernelBuffer sum = k.allocateShared(extents.headDim), parts = k["parts"];
+  k.forRows([&](Value number) {
+    Body::Row row = body.split(number, extents.heads);
+    Value first = k.mulIndex(number, k.index(pieces * size));
+    auto partOf = [&](Value piece) {
+      return k.addIndex(first, k.mulIndex(piece, k.index(size)));
+    };
+    auto load = [&](Value part, int64_t place) {
+      return parts.load(k.addIndex(part, k.index(extents.headDim + place)));
+    };
     double lowest = std::numeric_limits<float>::lowest();
-    SmallVector<Value> init{k.constant(lowest, k.f32()).value,
-                            k.constant(0, k.f32()).value};
-    SmallVector<Value> ends = k.loop(
-        body.getFirstKey(row.batch, row.token), body.getNumKeys(row), 1, init,
-        [&](Value token, ValueRange carried) {
-          Value key = body.atKey({row.batch, body.getKeyHead(row.head), token});
-          Num score = body.dot(k["q"], query, k["k"], key) * extents.getScale();
-          Num before = k.num(carried[0]), top = k.max(score, before);
-          Num keep = k.exp(before - top), weight = k.exp(score - top);
-          k.lanes(extents.headDim, [&](Value at, Type type) {
-            Num value = k["v"].load(k.addIndex(key, at), type);
-            sum.store(sum.load(at, type) * keep + weight * value, at);
-          });
-          Num total = k.num(carried[1]) * keep + weight;
-          return SmallVector<Value>{top.value, total.value};
-        });
-    Num top = k.num(ends[0]), total = k.num(ends[1]);
-    body.settle(top, total);
-    Num inverse = 1.0 / total;
-    Value out = body.atOut(row);
-    k.lanes(extents.headDim, [&](Value at, Type type) {
-      k["out"].store(sum.load(at, type) * inverse, k.addIndex(out, at));
-    });
-    k.once([&] {
-      Num lse = k.narrow(k.widen(top) + k.log(k.widen(total)));
-      k["lse"].store(lse, number);
-    });
+    Num top = k.num(k.loop(k.index(0), k.index(pieces), 1,
+                           {k.constant(lowest, k.f32()).value},
+                           [&](Value piece, ValueRange carried) {
+                             Num most = k.max(load(partOf(piece), 0),
+                                              k.num(carried[0]));
+                             return SmallVector<Value>{most.value};
+                           })
+                        .front());
+    body.clear(sum);
+    Num total = k.num(
+        k.loop(k.index(0), k.index(pieces), 1, {k.constant(0, k.f32()).value},
+               [&](Value piece, ValueRange carried) {
+                 Value part = partOf(piece);
+                 Num weight = k.exp(load(part, 0) - top);
+                 body.add(sum, weight, parts, part);
+                 Num more = k.num(carried[0]) + weight * load(part, 1);
+                 return SmallVector<Value>{more.value};
+               })
+            .front());
+    body.finish(row, number, sum, top, total);
   });
 }
 

@@ -316,6 +316,68 @@ void TokenLoss::build(KernelBuilder &k) const {
   });
 }
 
+void Best::describe(KernelDescription &description) const {
+  describeLogits(description, rows, cols, /*areReplaced=*/false)
+      .write("result", rows * 2 * count);
+  description.size(count);
+}
+
+void Best::build(KernelBuilder &k) const {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  ImplicitLocOpBuilder &b = k.getBuilder();
+  KernelBuffer logits = k["logits"], result = k["result"];
+  auto is = [&](arith::CmpFPredicate how, Num x, Num y) -> Value {
+    return arith::CmpFOp::create(b, how, x.value, y.value);
+  };
+  k.forRows([&](Value row) {
+    Value base = k.mulIndex(row, k.index(cols));
+    Value out = k.mulIndex(row, k.index(2 * count));
+    auto load = [&](Value at, Type type) {
+      Num x = logits.load(k.addIndex(base, at), type);
+      return k.select(is(arith::CmpFPredicate::UNO, x, x),
+                      k.constant(kInfinity, type), x);
+    };
+    auto placeOf = [&](Value at, Type type) {
+      return k.num(arith::SIToFPOp::create(b, type, k.countLanes(at, type)));
+    };
+    SmallVector<Value> before{k.constant(kInfinity, k.f32()).value,
+                              k.constant(-1, k.f32()).value};
+    k.loop(
+        k.index(0), k.index(count), 1, before,
+        [&](Value number, ValueRange last) -> SmallVector<Value> {
+          // Behind the one before: lower, or as high and further on.
+          auto isLeft = [&](Num x, Value at, Type type) -> Value {
+            Num most = k.splat(k.num(last[0]), type);
+            Num place = k.splat(k.num(last[1]), type);
+            Value isEqual = k.both(is(arith::CmpFPredicate::OEQ, x, most),
+                                   k.greater(placeOf(at, type), place));
+            return arith::OrIOp::create(b, k.greater(most, x), isEqual);
+          };
+          // Lower than any number, and so none.
+          auto none = [&](Type type) { return k.constant(-kInfinity, type); };
+          Num most = k.maximum(k.index(cols), [&](Value at, Type type) {
+            Num x = load(at, type);
+            return k.select(isLeft(x, at, type), x, none(type));
+          });
+          Num first = k.maximum(k.index(cols), [&](Value at, Type type) {
+            Num x = load(at, type);
+            Value isIt =
+                k.both(isLeft(x, at, type),
+                       is(arith::CmpFPredicate::OEQ, x, k.splat(most, type)));
+            return k.select(isIt, placeOf(at, type) * -1.0, none(type));
+          });
+          Num place = first * -1.0;
+          Value isThere =
+              k.greater(k.constant(static_cast<double>(cols), k.f32()), place);
+          Value at = k.addIndex(out, number);
+          result.storeOnce(k.select(isThere, most, none(k.f32())), at);
+          result.storeOnce(k.select(isThere, place, k.constant(-1, k.f32())),
+                           k.addIndex(at, k.index(count)));
+          return {most.value, place.value};
+        });
+  });
+}
+
 void LogProbabilities::describe(KernelDescription &description) const {
   describeLogits(description, rows, cols, /*areReplaced=*/false)
       .read("targets", rows, description.i32())

@@ -327,15 +327,15 @@ static ArrayRef<Kind> getKindsOf() {
 static ArrayRef<Kind> getKinds() {
   using namespace kernels;
   return getKindsOf<
-      Attention, AttentionKeyGrad, AttentionQueryGrad, CacheAppend, Clip,
-      CopyRows, CountReal, Dropout, Elementwise, Embedding, EmbeddingGrad,
-      EmbeddingOfBlocks, ExpSum, Grouped, LayerNorm, LayerNormGrad, Lengths,
-      LogProbabilities, LogitSums, LogitsGrad, MergeMoments, NormGradApply,
-      NormGradSums, NormParamGrad, Normalize, PadLogits, PartialLogitSums,
-      PartialLogitsGrad, ReduceRanks, Repetition, RmsNorm, RmsNormGrad,
-      RmsParamGrad, RmsRstd, RmsScale, Rotary, RowChain, RowDot, RowMax,
-      RowMoments, RowSums, SlotAppend, SoftmaxSums, Splat, SumLeading,
-      SumPartials, SumSquares, SumTokens, Take, TokenLoss>();
+      Attention, AttentionKeyGrad, AttentionOfPieces, AttentionPieces,
+      AttentionQueryGrad, Best, CacheAppend, Clip, CopyRows, CountReal, Dropout,
+      Elementwise, Embedding, EmbeddingGrad, EmbeddingOfBlocks, ExpSum, Grouped,
+      LayerNorm, LayerNormGrad, Lengths, LogProbabilities, LogitSums,
+      LogitsGrad, MergeMoments, NormGradApply, NormGradSums, NormParamGrad,
+      Normalize, PadLogits, PartialLogitSums, PartialLogitsGrad, ReduceRanks,
+      Repetition, RmsNorm, RmsNormGrad, RmsParamGrad, RmsRstd, RmsScale, Rotary,
+      RowChain, RowDot, RowMax, RowMoments, RowSums, SlotAppend, SoftmaxSums,
+      Splat, SumLeading, SumPartials, SumSquares, SumTokens, Take, TokenLoss>();
 }
 
 DictionaryAttr Kernel::getParameters(MLIRContext *context) const {

@@ -72,28 +72,21 @@ double getMedian(std::vector<int64_t> &values) {
 /// A command of a function.
 using Place = std::pair<int64_t, int64_t>;
 
-/// Of a function, in a step.
+/// Of a function on a rank, in a step.
 struct Call {
-  int64_t function, step, begin, end;
-};
-
-struct CommandTime {
-  int64_t command, begin, end;
-
-  bool operator<(const CommandTime &other) const {
-    return command < other.command;
-  }
+  int64_t rank, function, step;
+  RunSpan span;
 };
 
 /// When a command of a call that counts took place.
 struct TimedCommand {
   int64_t call, step;
-  CommandTime time;
+  CommandSpan time;
   /// Its place in the profile's commands; nothing for a wait, and where the
   /// clock went backward.
   std::optional<size_t> number = {};
 
-  int64_t getDuration() const { return time.end - time.begin; }
+  int64_t getDuration() const { return time.span.end - time.span.begin; }
 };
 
 class ProfileReader {
@@ -125,8 +118,7 @@ private:
   Status readTransfers();
   std::vector<std::vector<TimedCommand>>
   byLink(std::span<const TimedCommand> transfers) const;
-  void findBusy();
-  void findUnder(std::span<const TimedCommand> transfers);
+  Status keepSteps(std::span<const TimedCommand> transfers);
   Status readIdle();
 
   sqlite3 *database = nullptr;
@@ -134,23 +126,29 @@ private:
   RunProfile profile;
   /// The calls that count, and the first.
   std::map<int64_t, Call> calls;
-  /// The middle half of their steps by length.
-  std::set<int64_t> middle;
   int64_t firstCall = 0;
-  std::map<int64_t, std::string> functions;
   /// By function and command, the place in `profile.commands`.
   std::map<Place, size_t> numbers;
   /// By call, when its commands began and ended, by command.
-  std::map<int64_t, std::vector<CommandTime>> timesOf;
+  std::map<int64_t, std::vector<CommandSpan>> timesOf;
 };
 } // namespace
 
+/// From the first call's begin to the last one's end.
+static double getLength(const RunStep &step) {
+  RunSpan all = step.calls.front().span;
+  for (const RunCall &call : step.calls)
+    all = {std::min(all.begin, call.span.begin),
+           std::max(all.end, call.span.end)};
+  return double(all.end - all.begin) / 1e9;
+}
+
 /// The time of a command of a call, or null.
-static CommandTime *findTime(std::vector<CommandTime> &times, int64_t command) {
+static RunSpan *findTime(std::vector<CommandSpan> &times, int64_t command) {
   auto found =
-      std::lower_bound(times.begin(), times.end(), CommandTime{command, 0, 0});
+      std::ranges::lower_bound(times, command, {}, &CommandSpan::command);
   bool isFound = found != times.end() && found->command == command;
-  return isFound ? &*found : nullptr;
+  return isFound ? &found->span : nullptr;
 }
 
 template <typename Visit>
@@ -203,6 +201,7 @@ Status ProfileReader::readTrace() {
   profile.mesh = trace["mesh"];
   profile.strategy = trace["strategy"];
   profile.device = trace["device"];
+  profile.backend = trace["backend"];
   profile.modelHash = trace["model_hash"];
   profile.hosts.insert(trace["host"]);
   auto read = [&](const char *key, auto &number) {
@@ -212,6 +211,8 @@ Status ProfileReader::readTrace() {
                                  trace[key], "'"));
   };
   OPTRT_RETURN_IF_ERROR(read("ranks", profile.numRanks));
+  if (trace.contains("origin_unix_ns"))
+    OPTRT_RETURN_IF_ERROR(read("origin_unix_ns", profile.originUnix));
   if (!trace.contains("processes"))
     return okStatus();
   OPTRT_RETURN_IF_ERROR(read("processes", profile.numProcesses));
@@ -220,8 +221,9 @@ Status ProfileReader::readTrace() {
 
 Status ProfileReader::readCalls() {
   OPTRT_RETURN_IF_ERROR(
-      query("SELECT function, name FROM functions",
-            [&](Row row) { functions[getInteger(row, 0)] = getText(row, 1); }));
+      query("SELECT function, name FROM functions", [&](Row row) {
+        profile.functions[getInteger(row, 0)].name = getText(row, 1);
+      }));
   std::map<int64_t, std::vector<std::pair<int64_t, Call>>> bySteps;
   std::set<int64_t> ranks;
   OPTRT_RETURN_IF_ERROR(query(
@@ -229,8 +231,10 @@ Status ProfileReader::readCalls() {
         ranks.insert(getInteger(row, 5));
         const int64_t step = getInteger(row, 0);
         bySteps[step].push_back({getInteger(row, 1),
-                                 {getInteger(row, 2), step, getInteger(row, 3),
-                                  getInteger(row, 4)}});
+                                 {getInteger(row, 5),
+                                  getInteger(row, 2),
+                                  step,
+                                  {getInteger(row, 3), getInteger(row, 4)}}});
       }));
   if (bySteps.empty())
     return invalidArgument("expected at least one step, found none");
@@ -239,23 +243,8 @@ Status ProfileReader::readCalls() {
     bySteps.erase(bySteps.begin());
   while (int64_t(bySteps.size()) > kMostSteps)
     bySteps.erase(bySteps.begin());
-  std::vector<std::pair<int64_t, int64_t>> lengths;
-  for (const auto &[step, ofStep] : bySteps) {
-    int64_t begin = ofStep.front().second.begin, end = begin;
-    for (const auto &[number, call] : ofStep) {
-      calls[number] = call;
-      begin = std::min(begin, call.begin);
-      end = std::max(end, call.end);
-    }
-    lengths.push_back({end - begin, step});
-  }
-  std::sort(lengths.begin(), lengths.end());
-  const size_t quarter = lengths.size() / 4;
-  for (size_t i = quarter; i != lengths.size() - quarter; ++i) {
-    middle.insert(lengths[i].second);
-    profile.stepSeconds += double(lengths[i].first) / 1e9;
-  }
-  profile.stepSeconds /= double(middle.size());
+  for (const auto &[step, ofStep] : bySteps)
+    calls.insert(ofStep.begin(), ofStep.end());
   firstCall = calls.begin()->first;
   profile.numSteps = int64_t(bySteps.size());
   profile.callsPerStep =
@@ -301,6 +290,13 @@ Status ProfileReader::readCommands() {
               written[{getInteger(row, 0), getInteger(row, 1)}] = {
                   getInteger(row, 2), getInteger(row, 3)};
             }));
+  OPTRT_RETURN_IF_ERROR(
+      query("SELECT function, command, waits_for FROM commands "
+            "WHERE waits_for IS NOT NULL",
+            [&](Row row) {
+              profile.functions[getInteger(row, 0)].waits[getInteger(row, 1)] =
+                  getInteger(row, 2);
+            }));
   return query("SELECT function, command, commands.kind, name, path, bytes, "
                "flops, axes, "
                "queues.kind "
@@ -310,7 +306,9 @@ Status ProfileReader::readCommands() {
                  Place place{getInteger(row, 0), getInteger(row, 1)};
                  numbers[place] = profile.commands.size();
                  MeasuredCommand command;
-                 command.function = functions[place.first];
+                 RunFunction &function = profile.functions[place.first];
+                 function.places[place.second] = profile.commands.size();
+                 command.function = function.name;
                  command.number = place.second;
                  command.kind = getText(row, 2);
                  command.kernel = getText(row, 3);
@@ -318,7 +316,8 @@ Status ProfileReader::readCommands() {
                  command.bytes = getInteger(row, 5);
                  command.flops = getInteger(row, 6);
                  std::tie(command.written, command.largest) = written[place];
-                 setGroup(command, profile.mesh, getText(row, 7));
+                 command.axes = getText(row, 7);
+                 setGroup(command, profile.mesh, command.axes);
                  command.isBeside = getText(row, 8) == "copies";
                  profile.commands.push_back(std::move(command));
                });
@@ -342,7 +341,7 @@ Status ProfileReader::queryTimes(const char *rows, Visit visit) {
     TimedCommand timed{
         call->first,
         call->second.step,
-        {getInteger(row, 1), getInteger(row, 2), getInteger(row, 3)}};
+        {getInteger(row, 1), {getInteger(row, 2), getInteger(row, 3)}}};
     auto number = numbers.find({call->second.function, timed.time.command});
     if (number != numbers.end() && timed.getDuration() >= 0)
       timed.number = number->second;
@@ -358,86 +357,43 @@ Status ProfileReader::readTimes() {
       durations[*timed.number].push_back(timed.getDuration());
   }));
   for (auto &[call, times] : timesOf)
-    std::sort(times.begin(), times.end());
-  findBusy();
+    std::ranges::sort(times, {}, &CommandSpan::command);
   for (size_t i = 0; i < durations.size(); ++i)
     if (!durations[i].empty())
       profile.commands[i].seconds = getMedian(durations[i]) / 1e9;
   return okStatus();
 }
 
-namespace {
-/// The means of what is added by command, in nanoseconds.
-class Means {
-public:
-  explicit Means(size_t size) : sums(size), counts(size) {}
-
-  void add(size_t command, int64_t duration) {
-    sums[command] += std::max<int64_t>(0, duration);
-    ++counts[command];
-  }
-  double get(size_t command) const {
-    return counts[command] > 0 ? double(sums[command]) / double(counts[command])
-                               : 0;
-  }
-
-private:
-  std::vector<int64_t> sums, counts;
-};
-} // namespace
-
-/// Before transfers are read, whose ends become those of their commands.
-void ProfileReader::findBusy() {
-  Means means(profile.commands.size());
-  for (const auto &[number, times] : timesOf) {
-    const Call &call = calls.at(number);
-    if (!middle.contains(call.step))
+/// While the ends of commands are their own. The file may say anything: what is
+/// no time within a year is left out.
+Status ProfileReader::keepSteps(std::span<const TimedCommand> transfers) {
+  constexpr int64_t kYear = int64_t(1) << 55;
+  auto isTime = [](const RunSpan &span) {
+    return span.begin >= 0 && span.begin <= span.end && span.end <= kYear;
+  };
+  std::map<int64_t, std::vector<CommandSpan>> transfersOf;
+  for (const TimedCommand &one : transfers)
+    if (isTime(one.time.span))
+      transfersOf[one.call].push_back(one.time);
+  for (const auto &[number, call] : calls) {
+    if (!isTime(call.span))
       continue;
-    int64_t before = call.begin;
-    std::optional<std::pair<size_t, int64_t>> last;
-    auto addLast = [&](int64_t more) {
-      if (last)
-        means.add(last->first, last->second + more);
-    };
-    for (const CommandTime &time : times) {
-      const auto found = numbers.find({call.function, time.command});
-      const bool isWait = found == numbers.end();
-      if (!isWait && profile.commands[found->second].isBeside)
-        continue;
-      if (!isWait) {
-        addLast(0);
-        last = {found->second, time.end - before};
-      }
-      before = std::max(before, time.end);
-    }
-    // The end of the call is part of its last command.
-    addLast(std::max<int64_t>(0, call.end - before));
+    RunCall &kept = profile.steps[call.step].calls.emplace_back(RunCall{
+        .rank = call.rank, .function = call.function, .span = call.span});
+    kept.transfers = std::move(transfersOf[number]);
+    for (const CommandSpan &one : timesOf[number])
+      if (isTime(one.span))
+        kept.commands.push_back(one);
   }
-  for (size_t i = 0; i != profile.commands.size(); ++i)
-    profile.commands[i].busy = means.get(i) / 1e9;
-}
-
-/// While the ends of commands are their own.
-void ProfileReader::findUnder(std::span<const TimedCommand> transfers) {
-  Means means(profile.commands.size());
-  for (std::vector<TimedCommand> &together : byLink(transfers)) {
-    std::sort(together.begin(), together.end(),
-              [](const TimedCommand &a, const TimedCommand &b) {
-                return a.time.end < b.time.end;
-              });
-    int64_t before = 0;
-    for (const TimedCommand &timed : together) {
-      const CommandTime *start =
-          findTime(timesOf[timed.call], timed.time.command);
-      const int64_t begin =
-          std::max({timed.time.begin, before, start ? start->end : 0});
-      before = std::max(before, timed.time.end);
-      if (middle.contains(timed.step))
-        means.add(*timed.number, timed.time.end - begin);
-    }
+  if (profile.steps.empty())
+    return invalidArgument("expected steps of at most a year, found none");
+  for (auto &[number, step] : profile.steps) {
+    std::ranges::stable_sort(step.calls, {}, [](const RunCall &call) {
+      return std::pair(call.rank, call.span.begin);
+    });
+    step.seconds = getLength(step);
   }
-  for (size_t i = 0; i != profile.commands.size(); ++i)
-    profile.commands[i].under = means.get(i) / 1e9;
+  return okStatus();
 }
 
 /// Those of each call among the same ranks, by when they begin.
@@ -453,7 +409,7 @@ ProfileReader::byLink(std::span<const TimedCommand> transfers) const {
   for (auto &[link, together] : links) {
     std::sort(together.begin(), together.end(),
               [](const TimedCommand &a, const TimedCommand &b) {
-                return a.time.begin < b.time.begin;
+                return a.time.span.begin < b.time.span.begin;
               });
     result.push_back(std::move(together));
   }
@@ -465,17 +421,18 @@ ProfileReader::byLink(std::span<const TimedCommand> transfers) const {
 static std::vector<int64_t> shareTime(std::span<const TimedCommand> transfers) {
   std::vector<int64_t> moments;
   for (const TimedCommand &timed : transfers)
-    moments.insert(moments.end(), {timed.time.begin, timed.time.end});
+    moments.insert(moments.end(), {timed.time.span.begin, timed.time.span.end});
   std::sort(moments.begin(), moments.end());
   std::vector<int64_t> shares(transfers.size());
   std::vector<size_t> active;
   size_t next = 0;
   for (size_t i = 0; i + 1 < moments.size(); ++i) {
-    for (; next < transfers.size() && transfers[next].time.begin <= moments[i];
+    for (; next < transfers.size() &&
+           transfers[next].time.span.begin <= moments[i];
          ++next)
       active.push_back(next);
     std::erase_if(active, [&](size_t which) {
-      return transfers[which].time.end <= moments[i];
+      return transfers[which].time.span.end <= moments[i];
     });
     for (size_t which : active)
       shares[which] += (moments[i + 1] - moments[i]) / int64_t(active.size());
@@ -489,11 +446,11 @@ Status ProfileReader::readTransfers() {
     if (timed.number)
       transfers.push_back(timed);
   }));
-  findUnder(transfers);
+  OPTRT_RETURN_IF_ERROR(keepSteps(transfers));
   // Its buffers are touched until it has ended.
   for (const TimedCommand &timed : transfers)
-    if (CommandTime *time = findTime(timesOf[timed.call], timed.time.command))
-      time->end = timed.time.end;
+    if (RunSpan *time = findTime(timesOf[timed.call], timed.time.command))
+      time->end = timed.time.span.end;
   // By command and step, of all ranks the least.
   std::map<size_t, std::map<int64_t, int64_t>> least;
   for (const std::vector<TimedCommand> &together : byLink(transfers)) {
@@ -537,7 +494,7 @@ Status ProfileReader::readIdle() {
     for (const auto &[number, block] : blocksOf[calls[call].function]) {
       int64_t most = 0, last = -1;
       for (int64_t command : block.commands) {
-        CommandTime *time = findTime(times, command);
+        RunSpan *time = findTime(times, command);
         if (!time)
           continue;
         if (last >= 0)
@@ -639,7 +596,9 @@ StatusOr<RunProfile> RunProfile::read(const std::string &path) {
     return Status(status.code(),
                   concat("profile '", path, "': ", status.message(),
                          "; optimus-run train --profile writes one"));
-  return reader.take();
+  RunProfile profile = reader.take();
+  profile.chooseMiddle();
+  return profile;
 }
 
 double RunProfile::getFlopsPerSecond() const {
@@ -667,14 +626,53 @@ Status RunProfile::add(const RunProfile &other) {
     const MeasuredCommand &its = other.commands[i];
     own.seconds = own.isCollective ? std::min(own.seconds, its.seconds)
                                    : std::max(own.seconds, its.seconds);
-    // Each process has as many ranks.
-    auto addToMean = [&](double &mean, double one) {
-      mean += (one - mean) / double(numMerged + 1);
-    };
-    addToMean(own.busy, its.busy);
-    addToMean(own.under, its.under);
   }
-  ++numMerged;
-  stepSeconds = std::max(stepSeconds, other.stepSeconds);
+  addSteps(other);
+  if (steps.empty())
+    return invalidArgument("expected a step that all processes have, found "
+                           "none");
   return okStatus();
+}
+
+/// Of steps that both have, on the clock of this one.
+void RunProfile::addSteps(const RunProfile &other) {
+  constexpr int64_t kYear = int64_t(1) << 55;
+  auto isTime = [](int64_t time) { return time >= 0 && time <= 100 * kYear; };
+  const int64_t later = isTime(originUnix) && isTime(other.originUnix)
+                            ? other.originUnix - originUnix
+                            : 0;
+  auto shift = [&](RunSpan &span) {
+    span = {span.begin + later, span.end + later};
+  };
+  std::erase_if(
+      steps, [&](const auto &one) { return !other.steps.contains(one.first); });
+  for (auto &[number, step] : steps) {
+    const RunStep &its = other.steps.at(number);
+    for (RunCall call : its.calls) {
+      shift(call.span);
+      for (auto *list : {&call.commands, &call.transfers})
+        for (CommandSpan &one : *list)
+          shift(one.span);
+      step.calls.push_back(std::move(call));
+    }
+    step.seconds =
+        hasOneClock() ? getLength(step) : std::max(step.seconds, its.seconds);
+  }
+  chooseMiddle();
+}
+
+void RunProfile::chooseMiddle() {
+  std::vector<std::pair<double, int64_t>> lengths;
+  for (const auto &[number, step] : steps)
+    lengths.push_back({step.seconds, number});
+  std::ranges::sort(lengths);
+  middle.clear();
+  stepSeconds = 0;
+  const size_t quarter = lengths.size() / 4;
+  for (size_t i = quarter; i != lengths.size() - quarter; ++i) {
+    middle.push_back(lengths[i].second);
+    stepSeconds += lengths[i].first;
+  }
+  if (!middle.empty())
+    stepSeconds /= double(middle.size());
 }

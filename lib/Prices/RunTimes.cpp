@@ -18,7 +18,7 @@ using optimus_support::StatusOr;
 
 namespace optimus_prices {
 
-static bool isCollective(std::string_view kind) {
+bool isCollective(std::string_view kind) {
   return std::ranges::any_of(
       EnumValuesCollectiveKind(),
       [&](CollectiveKind one) { return toString(one) == kind; });
@@ -56,17 +56,17 @@ CommandKey getKey(const TargetT &target, const ProgramTableT &table,
 }
 
 RunTimes::RunTimes(RunProfile measured) : profile(std::move(measured)) {
-  for (const MeasuredCommand &command : profile.commands) {
+  for (size_t place = 0; place != profile.commands.size(); ++place) {
+    const MeasuredCommand &command = profile.commands[place];
     const std::string work = getWorkKey(command.kind, command.kernel,
                                         command.bytes, command.written);
     for (const std::string &key :
          {command.function + "\n" + command.path + work, command.path + work,
           work}) {
-      Sums &sums = byKey[key];
-      sums.times.seconds += command.seconds;
-      sums.times.busy += command.busy;
-      sums.times.under += command.under;
-      ++sums.count;
+      std::vector<size_t> &places = byKey[key];
+      // Without a path, two of the keys are one.
+      if (places.empty() || places.back() != place)
+        places.push_back(place);
     }
   }
 }
@@ -115,26 +115,31 @@ StatusOr<RunTimes> RunTimes::load(const std::string &path) {
   return RunTimes(std::move(profile));
 }
 
-std::optional<RunTimes::Times> RunTimes::lookup(const std::string &key) const {
+std::span<const size_t> RunTimes::lookup(const std::string &key) const {
   const auto found = byKey.find(key);
-  if (found == byKey.end())
-    return std::nullopt;
-  const auto &[times, count] = found->second;
-  return Times{times.seconds / double(count), times.busy / double(count),
-               times.under / double(count)};
+  return found == byKey.end() ? std::span<const size_t>() : found->second;
 }
 
-std::optional<RunTimes::Times> RunTimes::find(const CommandKey &key) const {
+std::span<const size_t> RunTimes::find(const CommandKey &key) const {
   const std::string work =
       getWorkKey(key.kind, key.kernel, key.bytes, key.written);
-  if (auto times = lookup(key.function + "\n" + key.pathWithPhase + work))
-    return times;
-  if (auto times = lookup(key.pathWithPhase + work))
-    return times;
   // A recomputed command does the same work as the forward's.
-  if (auto times = lookup(key.path + work))
-    return times;
-  return lookup(work);
+  for (const std::string &wanted :
+       {key.function + "\n" + key.pathWithPhase + work,
+        key.pathWithPhase + work, key.path + work, work})
+    if (const auto places = lookup(wanted); !places.empty())
+      return places;
+  return {};
+}
+
+std::optional<double> RunTimes::getSeconds(const CommandKey &key) const {
+  const std::span<const size_t> places = find(key);
+  if (places.empty())
+    return std::nullopt;
+  double sum = 0;
+  for (const size_t place : places)
+    sum += profile.commands[place].seconds;
+  return sum / double(places.size());
 }
 
 } // namespace optimus_prices

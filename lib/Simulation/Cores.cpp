@@ -45,10 +45,13 @@ bool Cores::mayFold(const SharedCores &shared, int64_t numRanks,
 }
 
 Cores::Cores(const SharedCores &shared, const Folding &folding,
-             int64_t numRanks, const std::vector<ClusterPlace> *places)
+             int64_t numRanks, const std::vector<ClusterPlace> *places,
+             bool byTurns)
     : shared(shared), numMachines(countMachines(shared, numRanks, places)),
       flows(std::vector<double>(numMachines, kPerSecond * shared.cores)) {
   isOne = numMachines == 1;
+  if (byTurns)
+    turns.emplace(numMachines, shared.cores);
   std::vector<int64_t> ranks(folding.getNumActors());
   for (int64_t rank = 0; rank != numRanks; ++rank)
     ++ranks[folding.getActor(rank)];
@@ -72,12 +75,39 @@ void Cores::add(uint32_t number, Picoseconds begin, Picoseconds seconds,
 }
 
 void Cores::compute(uint32_t actor, Picoseconds begin, Picoseconds seconds) {
-  add(actor, begin, seconds, computing[actor]);
+  if (turns)
+    turns->compute(actor, machines[actor], begin, seconds);
+  else
+    add(actor, begin, seconds, computing[actor]);
 }
 
-void Cores::move(uint32_t meeting, Picoseconds begin, Picoseconds seconds,
-                 Picoseconds processors, const std::vector<Arrival> &members,
-                 size_t groups) {
+/// As many of a machine's members as its processors worked at once.
+static std::vector<Turns::Share>
+listShares(const std::vector<uint32_t> &machines, Picoseconds seconds,
+           Picoseconds processors, const std::vector<Arrival> &members) {
+  std::map<uint32_t, uint32_t> counts;
+  for (const Arrival &one : members)
+    ++counts[machines[one.rank]];
+  std::vector<Turns::Share> shares;
+  for (const auto &[machine, count] : counts) {
+    const auto own =
+        Picoseconds(double(processors) * count / double(members.size()));
+    if (own <= 0)
+      continue;
+    const double most =
+        std::ceil(double(own) / double(std::max<Picoseconds>(seconds, 1)));
+    shares.push_back(
+        {machine, uint32_t(std::clamp(most, 1.0, double(count))), own});
+  }
+  return shares;
+}
+
+void Cores::move(uint32_t meeting, uint32_t actor, Picoseconds begin,
+                 Picoseconds seconds, Picoseconds processors,
+                 const std::vector<Arrival> &members, size_t groups) {
+  if (turns)
+    return turns->move(meeting | kMeeting, actor, begin, seconds,
+                       listShares(machines, seconds, processors, members));
   const double load =
       double(processors) / double(std::max<Picoseconds>(seconds, 1));
   std::map<uint32_t, double> byMachine;
@@ -96,7 +126,7 @@ void Cores::move(uint32_t meeting, Picoseconds begin, Picoseconds seconds,
 
 std::vector<Cores::End> Cores::advance() {
   std::vector<End> ends;
-  for (uint32_t number : flows.advance())
+  for (uint32_t number : turns ? turns->advance() : flows.advance())
     ends.push_back({number & ~kMeeting, (number & kMeeting) != 0});
   return ends;
 }
@@ -104,7 +134,8 @@ std::vector<Cores::End> Cores::advance() {
 double Cores::getBusiest(Picoseconds seconds) const {
   double most = 0;
   for (uint32_t machine = 0; machine != numMachines; ++machine)
-    most = std::max(most, flows.getCarried(machine));
+    most = std::max(most, turns ? double(turns->getBusy(machine))
+                                : flows.getCarried(machine));
   return most /
          (double(std::max<Picoseconds>(seconds, 1)) * double(shared.cores));
 }

@@ -12,17 +12,19 @@
 #include "Folding.h"
 #include "Meetings.h"
 #include "SharedLinks.h"
+#include "Turns.h"
 
 #include "optimus/Prices/MachinePrices.h"
 #include "optimus/Simulation/Cluster.h"
 
 #include <deque>
+#include <optional>
 
 namespace optimus_simulation {
 
 /// The cores of machines. Ranks want them while they compute, and collectives
 /// for the processors' part of them. Where all together want more than there
-/// are, all go on slower alike.
+/// are, all go on slower alike, or take turns.
 ///
 ///   2 cores, 3 ranks that compute, a collective of 1 processor's second for
 ///   each of its seconds: all go on at half their speed
@@ -31,9 +33,10 @@ namespace optimus_simulation {
 /// measured is not counted again.
 class Cores {
 public:
-  /// With a cluster a node is a machine.
+  /// With a cluster a node is a machine. By turns no rank stands for others.
   Cores(const optimus_prices::SharedCores &shared, const Folding &folding,
-        int64_t numRanks, const std::vector<ClusterPlace> *places);
+        int64_t numRanks, const std::vector<ClusterPlace> *places,
+        bool byTurns);
 
   /// Whether one rank may stand for others that do the same: where all are on
   /// one machine, or each has one.
@@ -43,19 +46,21 @@ public:
   /// An actor computes for so long, from a time on.
   void compute(uint32_t actor, Picoseconds begin, Picoseconds seconds);
   /// A meeting of so many seconds, and so many of processors. `groups` such
-  /// take place at once.
-  void move(uint32_t meeting, Picoseconds begin, Picoseconds seconds,
-            Picoseconds processors, const std::vector<Arrival> &members,
-            size_t groups);
+  /// take place at once. By turns, `actor` waits for it on a core.
+  void move(uint32_t meeting, uint32_t actor, Picoseconds begin,
+            Picoseconds seconds, Picoseconds processors,
+            const std::vector<Arrival> &members, size_t groups);
 
   struct End {
     /// An actor, or a meeting.
     uint32_t number;
     bool isMeeting;
   };
-  bool isIdle() const { return flows.isIdle(); }
-  Picoseconds getNext() const { return flows.getNext(); }
-  Picoseconds getTime() const { return flows.getTime(); }
+  bool isIdle() const { return turns ? turns->isIdle() : flows.isIdle(); }
+  Picoseconds getNext() { return turns ? turns->getNext() : flows.getNext(); }
+  Picoseconds getTime() const {
+    return turns ? turns->getTime() : flows.getTime();
+  }
   std::vector<End> advance();
 
   /// The part of the time for which the busiest machine's cores are busy.
@@ -76,6 +81,7 @@ private:
   /// Of meetings under way and earlier ones; addresses stay.
   std::deque<LinkLoads> moving;
   SharedLinks flows;
+  std::optional<Turns> turns;
 };
 
 } // namespace optimus_simulation

@@ -30,13 +30,16 @@ public:
       addComputing(rank, stop->position, at, /*isStop=*/true);
       const Meeting *meeting = &ranks.getMeeting(stop->meeting);
       addMeeting(*meeting);
-      while (meeting->arrivals.front().before != kNoMeeting) {
+      while (!meeting->waiter &&
+             meeting->arrivals.front().before != kNoMeeting) {
         meeting = &ranks.getMeeting(meeting->arrivals.front().before);
         addMeeting(*meeting);
       }
       const Arrival &last = meeting->arrivals.front();
-      rank = last.rank;
-      at = {last.call, last.command};
+      const Cause cause =
+          meeting->waiter.value_or(Cause{last.rank, last.call, last.command});
+      rank = cause.rank;
+      at = {cause.call, cause.command};
       // What came before is no part of the step.
       if (at.call < ranks.getFirstCounted(rank))
         return sort();

@@ -75,36 +75,16 @@ const FoldedNetwork::Loads &FoldedNetwork::getMessageLoads(uint32_t from,
   return entry->second;
 }
 
-namespace {
-/// Of a collective by one protocol: steps that follow one another, within nodes
-/// and between them, and the bytes on each way for one of the whole.
-struct Course {
-  double near = 0, far = 0, bytes = 1;
-  /// Whether a step sends a part of the bytes: the next one begins when what it
-  /// hands on has come, wherever others are.
-  bool hasParts = false;
-};
-
-/// What a collective's steps and bytes take by themselves, in seconds.
-struct Pace {
-  double deviceStep, nicStep;
-  /// All bytes, over the link that takes longest for them, over those between
-  /// nodes, and over a device's link if it had them for itself.
-  double slowest, far, near;
-};
-} // namespace
-
-/// How long steps with parts of the bytes take beyond the slowest link's bytes.
+/// How long steps with parts of the bytes take beyond the slowest link's bytes,
+/// where so many of the rings on a node are on a link at a time.
 ///
 /// Two ways may be the longest: all parts over the slowest link, one after the
 /// other, until the last one has come; or one part around, over links that take
-/// less for it. The last turn, if it is no whole one, may stay at that link. On
-/// a node of k members k rings go around, and about log2 k of them are on a
-/// link at a time, as simulations of every message show.
-static double getExposed(const Course &course, const Pace &pace,
-                         double members) {
+/// less for it. The last turn, if it is no whole one, may stay at that link.
+static double getExposed(const Course &course, const Pace &pace, double members,
+                         double together) {
   const double steps = course.near + course.far;
-  const double near = pace.deviceStep + std::log2(members) * pace.near / steps;
+  const double near = pace.deviceStep + together * pace.near / steps;
   const double ofTurns =
       std::min(course.near, (course.far - 1) * (members - 1));
   const double around =
@@ -147,6 +127,36 @@ static Course getCourse(CollectiveKind kind, double members, double nodes,
   return around(members - 1, part, /*hasParts=*/false);
 }
 
+/// Between one of a node's rings on a link at a time and all of them: where
+/// that matters, the rings are followed.
+double FoldedNetwork::getStepsOnNodes(const Course &course, const Pace &pace,
+                                      double members, double cards) {
+  constexpr double kMostError = 1.01;
+  auto getSteps = [&](double together) {
+    return getExposed(course, pace, members, together);
+  };
+  const double steps = course.near + course.far;
+  const bool isEven = members == std::floor(members) &&
+                      cards == std::floor(cards) &&
+                      network.getCluster().pcie.devicesPerSwitch == 0;
+  if (!isEven || pace.slowest + getSteps(members) <
+                     kMostError * (pace.slowest + getSteps(1)))
+    return getSteps(std::log2(members));
+  // Rates for parts of one byte.
+  const NodeRings rings{.members = int64_t(members),
+                        .cards = int64_t(cards),
+                        .steps = int64_t(steps),
+                        .part = 1,
+                        .deviceRate = steps / pace.near,
+                        .cardRate = members * steps / (cards * pace.far),
+                        .deviceStep = pace.deviceStep,
+                        .cardStep = pace.nicStep};
+  auto [entry, isNew] = followed.try_emplace(rings);
+  if (isNew)
+    entry->second = followRings(rings);
+  return std::max(0.0, entry->second - pace.slowest);
+}
+
 Transport FoldedNetwork::describe(const MeetingKey &key,
                                   const CommandT &command, double scale) {
   const CollectiveT *one = command.action.AsCollective();
@@ -186,11 +196,11 @@ Transport FoldedNetwork::describe(const MeetingKey &key,
     double steps =
         course.near * protocol.deviceStep + course.far * protocol.nicStep;
     if (course.hasParts && nodes > 1 && perNode > 1)
-      steps =
-          getExposed(course,
-                     {protocol.deviceStep, protocol.nicStep, bytes / loads.rate,
-                      bytes / loads.farRate, bytes / (perNode * nearRate)},
-                     perNode);
+      steps = getStepsOnNodes(
+          course,
+          {protocol.deviceStep, protocol.nicStep, bytes / loads.rate,
+           bytes / loads.farRate, bytes / (perNode * nearRate)},
+          perNode, double(network.countCards(members)) / double(nodes));
     transport.latency = toPicoseconds(scale * (protocol.start + steps));
     transport.bytes = scale * bytes;
     transport.alone = transport.latency + roundUp(transport.bytes / loads.rate);

@@ -13,6 +13,7 @@
 #include "Meetings.h"
 #include "MessagePlan.h"
 #include "Network.h"
+#include "NodeRings.h"
 
 #include <map>
 #include <tuple>
@@ -32,6 +33,23 @@ struct Transport {
   const Protocol *protocol = nullptr;
   /// Where it is every message: these, from `latency` on.
   const MessagePlan *messages = nullptr;
+};
+
+/// Of a collective by one protocol: steps that follow one another, within nodes
+/// and between them, and the bytes on each way for one of the whole.
+struct Course {
+  double near = 0, far = 0, bytes = 1;
+  /// Whether a step sends a part of the bytes: the next one begins when what it
+  /// hands on has come, wherever others are.
+  bool hasParts = false;
+};
+
+/// What a collective's steps and bytes take by themselves, in seconds.
+struct Pace {
+  double deviceStep, nicStep;
+  /// All bytes, over the link that takes longest for them, over those between
+  /// nodes, and over a device's link if it had them for itself.
+  double slowest, far, near;
 };
 
 /// A network as its actors see it: one link of a colour stands for all, and has
@@ -68,6 +86,10 @@ private:
                             const optimus_support::program::CommandT &command,
                             double scale);
   double getRate(const LinkLoads &loads, bool isFar = false) const;
+  /// What steps with parts take beyond the slowest link's bytes, on nodes of so
+  /// many members and their cards.
+  double getStepsOnNodes(const Course &course, const Pace &pace, double members,
+                         double cards);
 
   /// What a plan of messages depends on, beside the program and the cluster.
   struct PlanKey {
@@ -84,6 +106,7 @@ private:
   const Folding &folding;
   const bool everyMessage;
   std::map<PlanKey, MessagePlan> plans;
+  std::map<NodeRings, double> followed;
   std::map<std::tuple<uint32_t, uint32_t, double>, MessagePlan> messagePlans;
   /// The lowest link of each colour.
   std::vector<uint32_t> standing;

@@ -12,6 +12,7 @@
 #include "optimus/Simulation/TimedProgram.h"
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace optimus_simulation {
@@ -54,15 +55,25 @@ struct Arrival {
   }
 };
 
+/// A rank's command.
+struct Cause {
+  uint32_t rank, call, command;
+};
+
 struct Meeting {
   MeetingKey key;
   uint32_t expected = 0;
+  /// Whether it begins only when a member waits for it, and whether all have
+  /// come and none does.
+  bool isAwaited = false, isHeld = false;
   bool isOver = false;
   Picoseconds begin = 0, end = 0;
   /// What it takes with all links to itself.
   Picoseconds alone = 0;
   /// All that have come; once it is over, the last of them alone.
   std::vector<Arrival> arrivals;
+  /// The wait with which it began, where it was later.
+  std::optional<Cause> waiter = {};
 };
 
 } // namespace optimus_simulation

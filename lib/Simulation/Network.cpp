@@ -289,4 +289,11 @@ int64_t Network::countNodes(const std::vector<int64_t> &members) const {
   return int64_t(nodes.size());
 }
 
+int64_t Network::countCards(const std::vector<int64_t> &members) const {
+  std::set<uint32_t> cards;
+  for (int64_t rank : members)
+    cards.insert(getNic(rank));
+  return int64_t(cards.size());
+}
+
 } // namespace optimus_simulation

@@ -82,6 +82,8 @@ public:
   listRings(const std::vector<int64_t> &members) const;
   /// How many nodes these ranks are on.
   int64_t countNodes(const std::vector<int64_t> &members) const;
+  /// How many network cards they have.
+  int64_t countCards(const std::vector<int64_t> &members) const;
 
 private:
   void listCapacities();

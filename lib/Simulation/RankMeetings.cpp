@@ -54,6 +54,8 @@ void Ranks::start(uint32_t number, Rank &rank, const TimedCommand &command) {
     meetings.push_back(
         {.key = key,
          .expected = isMessage ? 2 : folding.getSize(number, command.axes),
+         // Without cores there is no order in time.
+         .isAwaited = command.isAwaited && cores && !network,
          .arrivals = {}});
   }
   uint32_t transfer = static_cast<uint32_t>(transfers.size());
@@ -89,6 +91,7 @@ bool Ranks::wait(Rank &rank, uint32_t number, const TimedCommand &command) {
   const Transfer &transfer = transfers[number];
   if (!meetings[transfer.meeting].isOver) {
     rank.awaited = transfer.meeting;
+    rank.awaitedLink = program.getLink(meetings[transfer.meeting].key.axes);
     return false;
   }
   const Meeting &meeting = meetings[transfer.meeting];
@@ -165,7 +168,36 @@ void Ranks::settle() {
   while (!complete.empty()) {
     const uint32_t number = complete.back();
     complete.pop_back();
-    hold(number);
+    Meeting &meeting = meetings[number];
+    meeting.isHeld = meeting.isAwaited && !isWaitedFor(meeting);
+    if (meeting.isHeld)
+      held.push_back(number);
+    else
+      hold(number);
+  }
+}
+
+bool Ranks::isWaitedFor(const Meeting &meeting) const {
+  return std::ranges::any_of(meeting.arrivals, [&](const Arrival &one) {
+    const Rank &rank = ranks[one.rank];
+    return rank.awaited != kNoMeeting && !meetings[rank.awaited].isOver &&
+           rank.awaitedLink == one.link;
+  });
+}
+
+void Ranks::beginHeld(uint32_t number) {
+  const Rank &rank = ranks[number];
+  std::vector<uint32_t> begun;
+  std::erase_if(held, [&](uint32_t one) {
+    const bool begins = isWaitedFor(meetings[one]);
+    if (begins)
+      begun.push_back(one);
+    return begins;
+  });
+  for (uint32_t one : begun) {
+    meetings[one].waiter =
+        Cause{number, rank.position.call, rank.position.command};
+    hold(one);
   }
 }
 
@@ -178,6 +210,8 @@ void Ranks::hold(uint32_t number) {
     meeting.alone = std::max(meeting.alone, one.seconds);
   }
   meeting.begin = last->ready;
+  if (meeting.isHeld)
+    meeting.begin = std::max(meeting.begin, ranks[meeting.waiter->rank].now);
   std::swap(meeting.arrivals.front(),
             meeting.arrivals[last - &meeting.arrivals.front()]);
   if (!network && !cores)
@@ -188,8 +222,8 @@ void Ranks::hold(uint32_t number) {
         getFunction(first.rank, first.call).commands[first.command];
     const bool isMessage = meeting.key.second != kNoMeeting;
     return cores->move(
-        number, meeting.begin, meeting.alone, command.processors,
-        meeting.arrivals,
+        number, meeting.waiter ? meeting.waiter->rank : first.rank,
+        meeting.begin, meeting.alone, command.processors, meeting.arrivals,
         isMessage
             ? 1
             : folding.listGroups(meeting.key.axes, meeting.key.first).size());
@@ -258,7 +292,8 @@ void Ranks::end(uint32_t number, Picoseconds time) {
     advanceLink(link);
   }
   if (auto found = waiting.find(number); found != waiting.end()) {
-    runnable.insert(runnable.end(), found->second.begin(), found->second.end());
+    runnable.insert(runnable.end(), found->second.rbegin(),
+                    found->second.rend());
     waiting.erase(found);
   }
 }

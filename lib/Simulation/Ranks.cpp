@@ -35,6 +35,7 @@ Ranks::Ranks(const TimedProgram &program, const std::vector<CallList> &calls,
         rank.functions.push_back(&program.getFunction(lowest, call));
     }
     rank.factor = folding.getFactor(number);
+    rank.now = program.getEdges(lowest).begin;
     rank.parts.resize(program.getParts().size());
     rank.exposures.resize(program.getExposures().size());
     rank.links.resize(program.getNumLinks());
@@ -50,7 +51,8 @@ Ranks::Ranks(const TimedProgram &program, const std::vector<CallList> &calls,
 }
 
 bool Ranks::run() {
-  for (uint32_t number = 0; number != ranks.size(); ++number)
+  // The last of these goes first.
+  for (auto number = static_cast<uint32_t>(ranks.size()); number-- != 0;)
     runnable.push_back(number);
   runRunnable();
   // Ranks have gone as far as they can, so that nothing begins before the next
@@ -181,6 +183,7 @@ void Ranks::advance(uint32_t number) {
       return;
     if (rank.awaited != kNoMeeting) {
       waiting[rank.awaited].push_back(number);
+      beginHeld(number);
       return;
     }
     ++events;
@@ -332,11 +335,15 @@ void Ranks::endCall(Rank &rank) {
       rank.times.copying += free - rank.now;
       rank.now = free;
     }
-  if (records) {
-    const uint32_t call = rank.position.call;
+  const uint32_t call = rank.position.call;
+  const auto number = int64_t(&rank - ranks.data());
+  if (const Picoseconds after = getAfter(number, call); after > 0)
+    compute(rank, program.getPartBetween(), after);
+  if (records)
     rank.recorded[call].call = {
-        call == 0 ? 0 : rank.recorded[call - 1].call.end, rank.now};
-  }
+        call == 0 ? program.getEdges(folding.getRank(uint32_t(number))).begin
+                  : rank.recorded[call - 1].call.end,
+        rank.now};
   keep(Deed::EndCall, rank);
   rank.copies.clear();
   rank.started.clear();

@@ -114,6 +114,14 @@ public:
 
   int64_t countEvents() const { return events; }
 
+  /// How long a rank goes on after the last command of a call.
+  Picoseconds getAfter(int64_t rank, uint32_t call) const {
+    return call + 1 == ranks[rank].functions.size() ||
+                   call + 1 == ranks[rank].firstCounted
+               ? program.getEdges(folding.getRank(uint32_t(rank))).after
+               : 0;
+  }
+
   /// Where slack is asked for.
   const std::vector<Deed> &getDeeds() const { return deeds; }
 
@@ -154,7 +162,8 @@ private:
     /// The last end of what it carries out of a counted call.
     Picoseconds carriedUntil = 0;
     double factor = 1;
-    uint32_t awaited = kNoMeeting;
+    /// The meeting that it waits for, and its link.
+    uint32_t awaited = kNoMeeting, awaitedLink = 0;
     /// Whether cores compute its present command.
     bool isComputing = false;
     /// Whether it has computed the insertion before that command.
@@ -212,6 +221,10 @@ private:
   /// The next of what links and cores do.
   void advanceFlows();
   void settle();
+  /// Whether a member waits for a meeting, or for one behind it on its link.
+  bool isWaitedFor(const Meeting &meeting) const;
+  /// Begins what nobody has begun before this rank waited for it.
+  void beginHeld(uint32_t number);
   /// Lets a meeting take place whose last member has come.
   void hold(uint32_t number);
   void end(uint32_t number, Picoseconds time);
@@ -233,8 +246,9 @@ private:
   std::unordered_map<MeetingKey, uint32_t, MeetingKeyHash> open;
   std::vector<Transfer> transfers;
   std::vector<uint32_t> freeTransfers;
-  /// Meetings with all their members, and ranks that may go on.
-  std::vector<uint32_t> complete, runnable;
+  /// Meetings with all their members, those without anybody in wait yet, and
+  /// ranks that may go on.
+  std::vector<uint32_t> complete, held, runnable;
   /// By meeting, the ranks that wait for it.
   std::unordered_map<uint32_t, std::vector<uint32_t>> waiting;
 };

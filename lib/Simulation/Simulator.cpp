@@ -122,6 +122,7 @@ static Simulation summarize(const TimedProgram &program, const Ranks &ranks,
     if (result.ranks[rank].end > result.ranks[result.slowest].end)
       result.slowest = rank;
   }
+  result.last = result.ranks[result.slowest];
   const uint32_t slowest = folding.getActor(result.slowest);
   result.parts = ranks.getParts(slowest);
   result.exposures = ranks.getExposures(slowest);
@@ -152,8 +153,9 @@ StatusOr<Simulation> simulateTables(const TimedProgram &program,
   const int64_t numRanks = program.getMesh().numRanks();
   const auto &shared = program.getSharedCores();
   const bool everyMessage = network && options.everyMessage;
+  const bool byTurns = program.takesTurns() && !network;
   const bool fold =
-      options.fold && !everyMessage && !hasMessages(program) &&
+      options.fold && !everyMessage && !hasMessages(program) && !byTurns &&
       (!shared || Cores::mayFold(*shared, numRanks, places.has_value()));
   const Folding folding(program, whatIf, fold, network ? &*network : nullptr);
   std::optional<FoldedNetwork> folded;
@@ -161,7 +163,8 @@ StatusOr<Simulation> simulateTables(const TimedProgram &program,
     folded.emplace(*network, folding, everyMessage);
   std::optional<Cores> cores;
   if (shared)
-    cores.emplace(*shared, folding, numRanks, places ? &*places : nullptr);
+    cores.emplace(*shared, folding, numRanks, places ? &*places : nullptr,
+                  byTurns);
   // Ranks of an actor make the same calls.
   bool isTwice = false;
   for (uint32_t actor = 0; actor != folding.getNumActors(); ++actor) {

@@ -67,6 +67,7 @@ private:
     if (deed.kind == Deed::EndCall) {
       actor.copies.clear();
       actor.queues.clear();
+      actor.latest -= ranks.getAfter(deed.rank, deed.position.call);
       actor.endOfCall = actor.latest;
       return;
     }

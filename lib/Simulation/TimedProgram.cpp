@@ -44,21 +44,19 @@ struct Pricing {
   /// Without a change of the network.
   const MachinePrices &unchanged;
   const WhatIf &whatIf;
-  const optimus_prices::RunTimes *run;
+  bool hasRun;
   double turns; ///< lanes that a thread has one behind the other
 };
 
 /// Prices the commands of one function.
 class FunctionTimer {
 public:
-  using Known = std::map<std::string, TimedProgram::Known>;
-
   FunctionTimer(TimedProgram &program, const Pricing &pricing, int64_t rank,
-                TimedFunction &result, Known &known)
+                TimedFunction &result)
       : program(program), machine(pricing.machine), prices(pricing.prices),
-        unchanged(pricing.unchanged), whatIf(pricing.whatIf), run(pricing.run),
-        turns(pricing.turns), rank(rank), result(result),
-        function(*result.source), known(known),
+        unchanged(pricing.unchanged), whatIf(pricing.whatIf),
+        hasRun(pricing.hasRun), turns(pricing.turns), rank(rank),
+        result(result), function(*result.source),
         reuse(program.target, function, prices.getRanksOfCore()) {}
 
   void time() {
@@ -111,45 +109,20 @@ private:
     timed.inserted = getInserted(command);
     if (timed.inserted > 0)
       timed.insertedPart = numberOf(program.parts, std::string(kInserted));
-    if (const double stolen = timed.kind == TimedCommand::Copy && !run
+    if (const double stolen = timed.kind == TimedCommand::Copy && !hasRun
                                   ? getStolenSeconds(command)
                                   : 0;
         stolen > 0) {
       timed.inserted += toPicoseconds(stolen * turns);
       timed.insertedPart = numberOf(program.parts, std::string(kCopying));
     }
-    if (run && timed.kind != TimedCommand::Wait)
-      seconds = takeFromRun(command, seconds, timed);
+    timed.price = seconds;
+    timed.change = change;
     timed.seconds = toPicoseconds(seconds * turns * timed.scale);
     timed.processors = toPicoseconds(processors * timed.scale);
     for (uint32_t earlier : command.after)
       if (isCopyBetweenMemories(*function.commands[earlier]))
         result.afterCopies.push_back({number, earlier});
-  }
-
-  /// What the run says of a command with this price, or the price.
-  double takeFromRun(const CommandT &command, double price,
-                     TimedCommand &timed) {
-    const auto found = run->find(optimus_prices::getKey(
-        program.target, *result.table, function, command));
-    if (!found)
-      return price;
-    timed.hasRun = true;
-    const bool isCompute = timed.kind == TimedCommand::Compute,
-               isCopy = timed.kind == TimedCommand::Copy;
-    const double seconds = isCompute ? found->busy
-                           : isCopy  ? found->seconds
-                                     : found->under;
-    if (!isCompute && !isCopy && found->busy > 0) {
-      timed.inserted += toPicoseconds(found->busy);
-      timed.insertedPart = numberOf(program.parts, std::string(kStarting));
-    }
-    if (change > 0) {
-      TimedProgram::Known &kind = known[program.getName(timed)];
-      kind.seconds += seconds;
-      kind.formula += price / change;
-    }
-    return seconds * change;
   }
 
   double describe(const CollectiveT &one, const CommandT &command,
@@ -163,6 +136,8 @@ private:
         one.kind, group, optimus_prices::getWholeBytes(command, group.ranks));
     if (!program.cores || processors == 0)
       return seconds;
+    // Threads move data when one of them waits for it.
+    timed.isAwaited = program.takesTurns() && machine.backend == "local";
     // Of all members, on as many cores as they have.
     const double far =
         double(group.ranks) * prices.getFarSeconds(group, touches);
@@ -384,13 +359,17 @@ private:
     const Bucket &bucket = whatIf.buckets[change];
     // By axes and kind.
     std::map<std::pair<uint32_t, CollectiveKind>, Together> open;
+    movedBy.assign(function.commands.size(), kNone);
     for (uint32_t number = 0; number != function.commands.size(); ++number) {
       const CommandT &command = *function.commands[number];
-      const TimedCommand &timed = result.commands[number];
-      if (timed.kind == TimedCommand::Wait)
+      TimedCommand &timed = result.commands[number];
+      if (timed.kind == TimedCommand::Wait && timed.awaited != kNone) {
         for (auto &[key, together] : open)
           if (std::ranges::count(together.members, timed.awaited))
             close(change, together);
+        if (const uint32_t last = movedBy[timed.awaited]; last != kNone)
+          timed.awaited = last;
+      }
       if (timed.kind != TimedCommand::Collective || timed.carried != 0 ||
           !isOf(bucket, command))
         continue;
@@ -407,7 +386,8 @@ private:
       close(change, together);
   }
 
-  /// The last of them moves all, and is what others are waited for.
+  /// The last of them moves all, and is what later commands wait for in place
+  /// of the others.
   void close(size_t change, Together &together) {
     const auto [members, bytes] = std::exchange(together, {});
     if (members.size() < 2)
@@ -425,19 +405,19 @@ private:
                           prices.getSeconds(one.kind, group, own);
     all.seconds = toPicoseconds(double(all.seconds) * 1e-12 * longer);
     all.processors = toPicoseconds(processors * all.scale);
+    all.price *= longer;
+    all.change *= longer;
     all.scale *= bytes / own;
     for (uint32_t member : members) {
+      movedBy[member] = last;
       if (member == last)
         continue;
       TimedCommand &timed = result.commands[member];
       timed.kind = TimedCommand::Compute;
       timed.name = numberOf(program.parts, std::string(kInserted));
       timed.seconds = timed.processors = 0;
+      timed.price = timed.change = 0;
     }
-    for (TimedCommand &timed : result.commands)
-      if (timed.kind == TimedCommand::Wait &&
-          std::ranges::count(members, timed.awaited))
-        timed.awaited = last;
   }
 
   /// A group ends where the next of its queue is in another.
@@ -452,12 +432,8 @@ private:
         continue;
       const uint32_t group = groupOf(command);
       uint32_t &last = position[command.queue];
-      if (group != 0 && last != kNone && next[command.queue] == group) {
+      if (group != 0 && last != kNone && next[command.queue] == group)
         result.commands[last].endsGroup = false;
-        // In a run each began where the one before it ended; here all together.
-        if (result.commands[number].hasRun)
-          result.commands[number].seconds += result.commands[last].seconds;
-      }
       next[command.queue] = group;
       last = number;
     }
@@ -492,15 +468,16 @@ private:
   const MachineProfile &machine;
   const MachinePrices &prices, &unchanged;
   const WhatIf &whatIf;
-  const optimus_prices::RunTimes *run;
+  const bool hasRun;
   const double turns;
   const int64_t rank; ///< or kAllRanks
   TimedFunction &result;
   const FunctionT &function;
-  Known &known;
   optimus_prices::ProgramReuse reuse;
   std::optional<Fused> fused;
   std::map<std::vector<int64_t>, uint64_t> places;
+  /// Of a bucket's collectives the one by which they move; else kNone.
+  std::vector<uint32_t> movedBy;
   /// Of the present command: of processors, and how much longer it takes by the
   /// changes in its formula.
   double processors = 0, change = 1;
@@ -518,8 +495,8 @@ static int64_t countParts(const MachineProfile &machine, int64_t lanes) {
 TimedProgram::TimedProgram(const ProgramsT &programs, const TargetT &target,
                            const MachineProfile &machine, const WhatIf &whatIf,
                            const optimus_prices::RunTimes *run)
-    : mesh(meshOf(programs)), target(target),
-      sharesLink(machine.axesShareLink) {
+    : mesh(meshOf(programs)), target(target), sharesLink(machine.axesShareLink),
+      run(run) {
   std::set<int64_t> ranks;
   auto addMatches = [&](const auto &changes) {
     for (const auto &one : changes) {
@@ -537,25 +514,26 @@ TimedProgram::TimedProgram(const ProgramsT &programs, const TargetT &target,
   // Where there are several there is one table.
   const int64_t lanes = target.tables.front()->lanes;
   const int64_t parts = lanes == 1 ? 1 : countParts(changed, lanes);
-  const MachinePrices prices(changed, mesh.numRanks() * parts),
-      unchanged(machine, mesh.numRanks() * parts);
-  // Times of a run include others on its cores.
-  if (lanes == 1 && !run)
+  const MachinePrices prices(changed, mesh.numRanks() * parts);
+  unchanged =
+      std::make_shared<const MachinePrices>(machine, mesh.numRanks() * parts);
+  turns = std::ceil(double(lanes) / double(parts));
+  // Ranks of several hosts were not on the cores of this machine.
+  if (lanes == 1 && (!run || run->getProfile().hasOneClock()))
     cores = prices.getSharedCores();
   const Pricing pricing{.machine = changed,
                         .prices = prices,
-                        .unchanged = unchanged,
+                        .unchanged = *unchanged,
                         .whatIf = whatIf,
-                        .run = run,
-                        .turns = std::ceil(double(lanes) / double(parts))};
-  FunctionTimer::Known known;
+                        .hasRun = run != nullptr,
+                        .turns = turns};
   auto time = [&](const ProgramTableT &table, int64_t rank) {
     std::vector<TimedFunction> list;
     for (const std::unique_ptr<FunctionT> &function : table.functions) {
       TimedFunction &timed = list.emplace_back();
       timed.source = function.get();
       timed.table = &table;
-      FunctionTimer(*this, pricing, rank, timed, known).time();
+      FunctionTimer(*this, pricing, rank, timed).time();
     }
     return list;
   };
@@ -564,7 +542,7 @@ TimedProgram::TimedProgram(const ProgramsT &programs, const TargetT &target,
   for (int64_t rank : ranks)
     ofRanks.emplace(rank, time(tableOf(target, rank), rank));
   if (run)
-    learn(known);
+    beginRun();
 }
 
 const std::string &TimedProgram::getName(const TimedCommand &command) const {
@@ -579,26 +557,6 @@ const std::string &TimedProgram::getName(const TimedCommand &command) const {
   }
 }
 
-void TimedProgram::learn(const std::map<std::string, Known> &known) {
-  auto correct = [&](std::vector<TimedFunction> &list) {
-    for (TimedFunction &function : list)
-      for (TimedCommand &command : function.commands) {
-        if (command.hasRun || command.kind == TimedCommand::Wait)
-          continue;
-        const auto found = known.find(getName(command));
-        if (found == known.end() || found->second.formula <= 0)
-          continue;
-        command.seconds =
-            toPicoseconds(double(command.seconds) * 1e-12 *
-                          found->second.seconds / found->second.formula);
-      }
-  };
-  for (std::vector<TimedFunction> &table : functions)
-    correct(table);
-  for (auto &[rank, list] : ofRanks)
-    correct(list);
-}
-
 size_t TimedProgram::getTable(int64_t rank) const {
   return std::find_if(target.tables.begin(), target.tables.end(),
                       [&](const std::unique_ptr<ProgramTableT> &table) {
@@ -607,17 +565,18 @@ size_t TimedProgram::getTable(int64_t rank) const {
          target.tables.begin();
 }
 
+const std::vector<TimedFunction> &TimedProgram::getPriced(int64_t rank) const {
+  const auto own = ofRanks.find(rank);
+  return own != ofRanks.end() ? own->second : functions[getTable(rank)];
+}
+
 const TimedFunction &TimedProgram::getFunction(int64_t rank,
                                                std::string_view name) const {
-  if (const auto own = ofRanks.find(rank); own != ofRanks.end())
-    for (const TimedFunction &function : own->second)
-      if (function.source->name == name)
-        return function;
-  const ProgramTableT &table = tableOf(target, rank);
-  for (const std::vector<TimedFunction> &list : functions)
-    for (const TimedFunction &function : list)
-      if (function.table == &table && function.source->name == name)
-        return function;
+  const auto own = ofRun.find(rank);
+  for (const TimedFunction &function :
+       own != ofRun.end() ? own->second : getPriced(rank))
+    if (function.source->name == name)
+      return function;
   return functions.front().front();
 }
 

@@ -10,6 +10,8 @@
 
 #include "NamedValues.h"
 
+#include "optimus-support/Philox.h"
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -113,24 +115,10 @@ StatusOr<Spread> parseSpread(const std::string &text) {
   return Spread{deviation, int64_t(seed)};
 }
 
-/// SplitMix64.
-static uint64_t mix(uint64_t value) {
-  value += 0x9e3779b97f4a7c15;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
-  return value ^ (value >> 31);
-}
-
 double Spread::getFactor(int64_t rank) const {
-  // Twelve uniform numbers have a variance of 1.
-  constexpr int kDrawn = 12;
-  double sum = -0.5 * kDrawn;
-  uint64_t state = mix(mix(uint64_t(seed)) ^ uint64_t(rank));
-  for (int i = 0; i != kDrawn; ++i) {
-    state = mix(state);
-    sum += double(state >> 11) * 0x1p-53;
-  }
-  return std::exp(deviation * sum);
+  return std::exp(deviation * optimus_support::normal(uint64_t(seed),
+                                                      /*stream=*/0, /*step=*/0,
+                                                      uint64_t(rank)));
 }
 
 double WhatIf::getFactor(int64_t rank) const {

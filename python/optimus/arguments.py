@@ -107,6 +107,14 @@ def real_number(text: str) -> float:
         raise argparse.ArgumentTypeError("expected a number, found '%s'" % text) from None
 
 
+def folder_name(text: str) -> str:
+    """Of a folder to make; - would be standard output."""
+    if text in ("", "-"):
+        message = "expected the name of a folder to make, found '%s'"
+        raise argparse.ArgumentTypeError(message % text)
+    return text
+
+
 def outcome(
     program: str, act: Callable[[], Optional[int]], *mistakes: Type[Exception]
 ) -> int:

@@ -37,6 +37,8 @@ class Generation(NamedTuple):
     """Tokens of a prompt that one call takes in."""
     pages: Optional[int] = None
     """Pages of 64 tokens that slots share, in all; None: each has its context."""
+    best: Optional[int] = None
+    """Most probable tokens that functions say beside the logits; None: they do not."""
 
     @property
     def share(self) -> int:
@@ -85,7 +87,9 @@ class Generation(NamedTuple):
             )
 
 
-MOST = {"slots": 1 << 12, "context": 1 << 24, "chunk": 1 << 16, "pages": 1 << 24}
+MOST = {
+    "slots": 1 << 12, "context": 1 << 24, "chunk": 1 << 16, "pages": 1 << 24, "best": 64
+}  # fmt: skip
 
 
 def _buffer(role: str, lifetime: str, more: str = "") -> Raw:
@@ -102,6 +106,8 @@ class CachedFunction(ForwardFunction):
 
     OUTPUTS: Tuple[str, ...] = ("next_logits",)
     """What it has behind tokens."""
+    BEST: Optional[str] = "next_best"
+    """The most probable tokens of the first, if it has them."""
 
     def __init__(
         self,
@@ -116,6 +122,8 @@ class CachedFunction(ForwardFunction):
         self.NAME = kind
         self._shape = (generation.slots, count)
         self._generation = generation
+        if generation.best and self.BEST:
+            self.OUTPUTS += (self.BEST,)
         self._caches: List[Value] = []
         self._positions: Optional[Value] = None
         self._lengths: Optional[Value] = None
@@ -220,6 +228,10 @@ class CachedFunction(ForwardFunction):
 
     def head_loss(self, *given: Any, **named: Any) -> None:
         super().head_loss(*given, **named)
+        if self.BEST in self.OUTPUTS:
+            logits = self._results[0]
+            count = min(self._generation.best, logits.shape[-1])
+            self._results += (self.best("best", logits, count),)
         self._results += tuple(self._caches)
 
     def _signature(self, types: str) -> Tuple[str, str]:
@@ -276,6 +288,7 @@ class PrefillFunction(ChunkFunction):
     """The logits behind token `last` of the chunk, an index."""
 
     OUTPUTS = ("prompt_logits",)
+    BEST = "prompt_best"
 
     def __init__(self, generation: Generation, model, beside=None):
         super().__init__("prefill", generation, model, beside)
@@ -290,6 +303,7 @@ class ScoreFunction(ChunkFunction):
     and the logits: the most probable tokens are found in them."""
 
     OUTPUTS = ("log_probabilities", "scored_logits")
+    BEST = None
 
     def __init__(self, generation: Generation, model, beside=None):
         super().__init__("score", generation, model, beside)

@@ -417,6 +417,14 @@ class LossFunction:
         groups = {"length": length, "pages": pages}
         return self._emit("take", results, [x, index], None, groups)[0]
 
+    def best(self, name: str, logits: Value, count: int) -> Value:
+        """The `count` highest of each row, and behind them their tokens, as numbers."""
+        what = self._named("best", name)
+        found = "%d of %s" % (count, list(logits.shape))
+        expect(1 <= count <= logits.shape[-1], what, "as many as the row has, at most", found)
+        results = [(name, logits.shape[:-1] + (2 * count,))]
+        return self._emit("best", results, [logits], {"count": count})[0]
+
     def log_probabilities(self, name: str, logits: Value, targets: Value) -> Value:
         """Those of `targets` by logits, with one dimension more; 0 where negative."""
         what = "%s, %s" % (self._named("log_probabilities", name), targets)

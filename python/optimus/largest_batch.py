@@ -7,7 +7,8 @@
 # ===-----------------------------------------------------------------------===#
 """`python3 -m optimus.largest_batch MODEL … -- FLAG…` finds the largest batch of a
 model that fits, before anything runs: optimus-compile plans one batch after the other,
-with the flags after --, and reports the needs of a rank and the memory there is.
+with the flags after --, and reports the needs of a rank and the memory there is. Where
+the model's flags have --generate slots=most,… or pages=most, it is these.
 
 Exit codes: 0 done, 1 nothing fits, or the arguments or the output are wrong, 2 a
 fault of ours.
@@ -15,6 +16,8 @@ fault of ours.
 
 import argparse
 import json
+import math
+import re
 import sys
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
@@ -28,17 +31,42 @@ PROGRAM = "optimus.largest_batch"
 # Of what a rank holds, in MiB.
 PARTS = ["parameters", "state", "gradients", "inputs", "arena", "scratch", "total"]
 COLUMNS = "%9s" + " %11s" * len(PARTS) + " %11s %11s  %s"
+MOST = "most"
 
 
 class Failure(Exception):
     """Why there is no answer."""
 
 
+class Sought(NamedTuple):
+    """What the largest number is looked for of."""
+
+    name: str
+    call: str = "decode"
+    """Of which a time is printed."""
+    tokens: int = 0
+    """That it makes, or 0: one for each of what is looked for."""
+
+    def said(self, number: int) -> str:
+        if self is BATCH:
+            return "a batch of %d" % number
+        return "%d %s" % (number, self.name if number > 1 else self.name[:-1])
+
+    def fails(self, number: int) -> str:
+        """Of the least number."""
+        is_one = self is BATCH or number == 1
+        return "not even %s %s" % (self.said(number), "fits" if is_one else "fit")
+
+
+BATCH = Sought("batch", "step")
+
+
 class Trial(NamedTuple):
-    """What optimus-compile says of one batch."""
+    """What optimus-compile says of one batch, or of so many slots or pages."""
 
     batch: int
     plan: Plan
+    sought: Sought = BATCH
 
     @property
     def report(self) -> Optional[Dict[str, Any]]:
@@ -54,18 +82,22 @@ class Trial(NamedTuple):
 
     @property
     def milliseconds(self) -> float:
-        return self.plan.milliseconds
+        if self.sought is BATCH:
+            return self.plan.milliseconds
+        return self.plan.milliseconds_of("decode")
 
     def of_batch(self, batch: int) -> "Trial":
         """The same for a batch that is padded to the same one."""
-        if not self.report:
+        if not self.report or self.sought is not BATCH:
             return self._replace(batch=batch)
         model = dict(self.report["model"], batch=batch)
         return Trial(batch, Plan(dict(self.report, model=model)))
 
     @property
     def tokens_per_s(self) -> float:
-        tokens = self.batch * self.report["model"]["sequence"]
+        tokens = self.sought.tokens or self.batch
+        if self.sought is BATCH:
+            tokens *= self.report["model"]["sequence"]
         return 1e3 * tokens / self.milliseconds
 
     @property
@@ -86,28 +118,32 @@ class Trial(NamedTuple):
         return COLUMNS % (self.batch, *sizes, *times, self.recomputed + verdict)
 
     def summary(self) -> str:
-        text = "batch {}: {} MiB a rank, {:,.2f} ms a step, {:,.0f} tokens/s, recomputed: {}"
-        return text.format(
+        text = "{} {}: {} MiB a rank, {:,.2f} ms a {}, {:,.0f} tokens/s"
+        said = text.format(
+            self.sought.name,
             self.batch,
             _mebibytes(self.report["rank_bytes"]),
             self.milliseconds,
+            self.sought.call,
             self.tokens_per_s,
-            self.recomputed,
         )
+        return said + (", recomputed: " + self.recomputed if self.sought is BATCH else "")
 
     def described(self) -> Dict[str, Any]:
         """As --json has it."""
+        found = {self.sought.name: self.batch, "fits": self.fits}
         if not self.report:
-            return {"batch": self.batch, "fits": False, "refusal": self.plan.refusal}
-        times = {"step_ms": self.milliseconds, "tokens_per_s": self.tokens_per_s}
-        return {"batch": self.batch, "fits": self.fits, **times, "report": self.report}
+            return {**found, "refusal": self.plan.refusal}
+        times = {self.sought.call + "_ms": self.milliseconds, "tokens_per_s": self.tokens_per_s}
+        return {**found, **times, "report": self.report}
 
 
 class Planner:
     """Builds and plans a model with one batch or another, and keeps what was tried."""
 
-    def __init__(self, model: List[str], flags: List[str], unit: int):
+    def __init__(self, model: List[str], flags: List[str], unit: int, sought: Sought = BATCH):
         self._model, self._flags, self._unit = model, flags, unit
+        self.sought = sought
         # What batches are padded to; all of them where another mesh may be chosen.
         self._multiple = 1
         self._known: Dict[Tuple[int, Tuple[str, ...]], Trial] = {}
@@ -137,16 +173,18 @@ class Planner:
     def _is_padded(self) -> bool:
         """Whether the flags alone say what batches are padded to."""
         chosen = self.has("ranks") or any("auto" in flag for flag in self._flags)
-        return not chosen and not self.has("no-pad")
+        return self.sought is BATCH and not chosen and not self.has("no-pad")
 
     def _try(self, batch: int, more: Tuple[str, ...]) -> Trial:
         trial = self._plan(batch, more)
         if not self.tried:
             if not trial.report:
-                raise Failure("with a batch of %d: %s" % (batch, trial.plan.refusal))
+                said = self.sought.said(batch)
+                raise Failure("with %s: %s" % (said, trial.plan.refusal))
             allowed = _mebibytes(trial.limit["bytes"]), trial.limit["of"]
             _print("a rank may hold %s MiB: %s; what it holds, in MiB:" % allowed)
-            _print(COLUMNS % ("batch", *PARTS, "step, ms", "tokens/s", "recomputed"))
+            call = self.sought.call + ", ms"
+            _print(COLUMNS % (self.sought.name, *PARTS, call, "tokens/s", "recomputed"))
             if self._is_padded():
                 self._multiple = trial.report["model"].get("batch_multiple", 1)
         self.tried.append(trial)
@@ -154,15 +192,23 @@ class Planner:
         return trial
 
     def _plan(self, batch: int, more: Tuple[str, ...]) -> Trial:
-        given = [*self._model, "--batch", str(batch)]
         try:
+            given = self._given(batch)
             found = plan(given, [*self._flags, *more], self._compiler.call)
         except Fault as fault:
-            raise Fault("with a batch of %d: %s" % (batch, fault)) from None
+            raise Fault("with %s: %s" % (self.sought.said(batch), fault)) from None
         if found.is_of_model and not self._flags:
             hint = "; flags of optimus-compile stand behind --"
             found = found._replace(refusal=found.refusal + hint)
-        return Trial(batch, found)
+        return Trial(batch, found, self.sought)
+
+    def _given(self, number: int) -> List[str]:
+        """The model's flags."""
+        if self.sought is BATCH:
+            return [*self._model, "--batch", str(number)]
+        asked = "%s=%s" % (self.sought.name, MOST)
+        exact = "%s=%d" % (self.sought.name, number)
+        return [flag.replace(asked, exact) for flag in self._model]
 
 
 def find_drop(tried: List[Trial]) -> Optional[Tuple[Trial, Trial]]:
@@ -191,15 +237,17 @@ def find(planner: Planner, unit: int) -> Dict[str, Any]:
         within = None if has_budget else planner.try_batch(unit, budget)
         raise Failure(_explain(tried[0], within))
     recomputing = None
-    if not has_budget and not planner.has("recompute"):
+    if planner.sought is BATCH and not has_budget and not planner.has("recompute"):
         recomputing = planner.try_batch(2 * batch, budget)
     answer, beyond = planner.try_batch(batch), planner.try_batch(batch + unit)
     if beyond.plan.refusal:
-        _print("batch %d is refused: %s" % (beyond.batch, beyond.plan.reason))
+        said = (planner.sought.name, beyond.batch, beyond.plan.reason)
+        _print("%s %d is refused: %s" % said)
     drop = find_drop(tried)
     if drop:
-        _print("a batch of %d needs less than one of %d; a larger one than the answer "
-               "may fit, too" % (drop[1].batch, drop[0].batch))
+        said = (planner.sought.name, drop[1].batch, drop[0].batch)
+        _print("a rank needs less for %s %d than for %d; more than the answer may fit, too"
+               % said)
     if recomputing and recomputing.fits:
         _print("with %s: %s" % (budget, recomputing.summary()))
     fitting = (trial for trial in [*tried, answer] if trial.fits)
@@ -219,7 +267,7 @@ def find(planner: Planner, unit: int) -> Dict[str, Any]:
 def _explain(least: Trial, within: Optional[Trial]) -> str:
     """Why not even the smallest batch fits, and what to do: with the limit as a budget,
     the compiler recomputes (`within`), or names other ways out."""
-    text = "not even a batch of %d fits: a rank needs %d bytes, %s has %d; %s"
+    text = "%s: a rank needs %d bytes, %s has %d; %s"
     if not within:
         out = "give more memory, or flags that need less"
     elif within.fits:
@@ -227,7 +275,9 @@ def _explain(least: Trial, within: Optional[Trial]) -> str:
     else:
         out = within.plan.refusal
     needs, limit = least.report["rank_bytes"], least.limit
-    return text % (least.batch, needs, limit["of"], limit["bytes"], out)
+    return text % (
+        least.sought.fails(least.batch), needs, limit["of"], limit["bytes"], out
+    )
 
 
 def _mebibytes(size: int) -> str:
@@ -245,7 +295,8 @@ def _parse(given: List[str]) -> Tuple[argparse.Namespace, List[str]]:
         prog="python3 -m optimus.largest_batch",
         usage="%(prog)s [options] MODEL FLAG… -- FLAG…",
         description="Find the largest batch of a model that fits: its flags, as "
-        "optimus.models takes them, and after -- those of optimus-compile.",
+        "optimus.models takes them, and after -- those of optimus-compile. With --generate "
+        "slots=most,context=N,chunk=N, or pages=most, the most slots or pages.",
         allow_abbrev=False,
     )
     version = "%s %s" % (PROGRAM, __version__)
@@ -263,19 +314,41 @@ def _parse(given: List[str]) -> Tuple[argparse.Namespace, List[str]]:
     options = parser.parse_args(given[:at])
     if options.multiple_of < 1:
         parser.error("--multiple-of: expected 1 or more, found %d" % options.multiple_of)
+    refused = ["-o", "--output"]
+    refused += ["--batch"] if _sought(options.flags)[0] is BATCH else []
     for flag in options.flags:
-        if flag.partition("=")[0] in ("--batch", "-o", "--output"):
+        if flag.partition("=")[0] in refused:
             parser.error("%s: expected no such flag; the batch is looked for, and "
                          "nothing is written" % flag)
     return options, given[at + 1 :]
 
 
+def _sought(flags: List[str]) -> Tuple[Sought, int]:
+    """By the model's flags, and a number that the answer is a multiple of."""
+    text = " ".join(flags)
+    found = re.search(r"--generate[ =]\S*\b(slots|pages)=%s\b" % MOST, text)
+    if not found:
+        return BATCH, 1
+    if found[1] == "slots":
+        return Sought("slots"), 1
+    slots = re.search(r"\bslots=(\d{1,9})\b", text)
+    # Without them the model's builder says what it expects.
+    count = int(slots[1]) if slots else 1
+    return Sought("pages", tokens=count), max(count, 1)
+
+
 def main(given: Optional[List[str]] = None) -> int:
     def act() -> int:
         options, flags = _parse(sys.argv[1:] if given is None else given)
-        planner = Planner([options.model, *options.flags], flags, options.multiple_of)
+        sought, unit = _sought(options.flags)
+        model = [options.model, *options.flags]
+        # What generates depends on no batch.
+        has_batch = any(flag.partition("=")[0] == "--batch" for flag in model)
+        model += [] if sought is BATCH or has_batch else ["--batch", "1"]
+        unit = math.lcm(unit, options.multiple_of)
+        planner = Planner(model, flags, unit, sought)
         try:
-            found = find(planner, options.multiple_of)
+            found = find(planner, unit)
         except Fault as fault:
             output.fail(PROGRAM, str(fault))
             return 2

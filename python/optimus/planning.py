@@ -53,11 +53,12 @@ class Plan(NamedTuple):
     def milliseconds(self) -> float:
         """Of a training step; on a cluster, where it was simulated there."""
         finalists = self.report.get("finalists")
-        if finalists:
-            return finalists[0]["step_ms"]
+        return finalists[0]["step_ms"] if finalists else self.milliseconds_of("train")
+
+    def milliseconds_of(self, kind: str) -> float:
+        """Of a call of the function of this kind."""
         functions = self.report["schedule"].values()
-        step = next(each for each in functions if each["kind"] == "train")
-        return step["predicted_step_ms"]
+        return next(each for each in functions if each["kind"] == kind)["predicted_step_ms"]
 
 
 class Said(NamedTuple):

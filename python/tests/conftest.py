@@ -15,6 +15,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+import generation_models
 from selection import TURNS, out_of_turn, turn_of_commit
 from session import Session
 from tools import REPOSITORY, Tools, prose
@@ -163,6 +164,12 @@ def text(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def text_tokens(text) -> np.ndarray:
     return np.frombuffer(text.read_bytes(), np.uint8)
+
+
+@pytest.fixture(scope="session")
+def states(tools, tmp_path_factory):
+    """Small models with slots, each trained for the first test that asks."""
+    return generation_models.trained_in(tools, tmp_path_factory.mktemp("generation"))
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,6 @@
 import json
 
 import numpy as np
-import pytest
 
 from tools import Checkpoint, LlamaModel, Model, NeoxModel, PhiModel, call, succeed
 
@@ -39,15 +38,14 @@ LAYOUTS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def states(tools, text, tmp_path_factory):
-    """By model: a checkpoint of some steps, and the rounding of logits in f32."""
+def trained_in(tools, parent):
+    """By model: a checkpoint of some steps, in a folder, and the rounding of logits in
+    f32."""
     known = {}
 
     def get(name):
         if name not in known:
-            model = MODELS[name]
-            folder = tmp_path_factory.mktemp("generation") / name
+            model, folder = MODELS[name], parent / name
             library = tools.library(model, functions="loss,forward")
             tokens = folder.with_suffix(".bin")
             values = np.random.default_rng(8).integers(0, model.vocabulary, 600)

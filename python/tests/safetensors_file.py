@@ -28,13 +28,17 @@ _DTYPES = {
 }
 
 
-def read(path: Union[str, Path]) -> Dict[str, np.ndarray]:
-    """All tensors of a file, in the order in which they lie; BF16 as F32."""
-    data = Path(path).read_bytes()
+def split(data: bytes) -> Tuple[Dict[str, dict], bytes]:
+    """The entries of a file's header, and the bytes of its tensors."""
     (size,) = struct.unpack_from("<Q", data)
     header = json.loads(data[8 : 8 + size])
     header.pop("__metadata__", None)
-    body = data[8 + size :]
+    return header, data[8 + size :]
+
+
+def read(path: Union[str, Path]) -> Dict[str, np.ndarray]:
+    """All tensors of a file, in the order in which they lie; BF16 as F32."""
+    header, body = split(Path(path).read_bytes())
     tensors = {}
     end = 0
     for name, entry in sorted(
@@ -54,10 +58,7 @@ def read(path: Union[str, Path]) -> Dict[str, np.ndarray]:
 
 def dtypes(path: Union[str, Path]) -> Dict[str, str]:
     """The element types of all tensors of a file."""
-    data = Path(path).read_bytes()
-    (size,) = struct.unpack_from("<Q", data)
-    header = json.loads(data[8 : 8 + size])
-    header.pop("__metadata__", None)
+    header, _ = split(Path(path).read_bytes())
     return {name: entry["dtype"] for name, entry in header.items()}
 
 

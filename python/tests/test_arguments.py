@@ -8,11 +8,16 @@
 """Words and numbers of command lines, and ends of programs."""
 
 import argparse
+import os
 
 import pytest
 
+import synthetic_profile
 from optimus import arguments
 from optimus.arguments import Mistake
+from optimus.data.__main__ import main as data
+from optimus.report.__main__ import main as report
+from optimus.tune.__main__ import main as tune
 
 
 def test_numbers():
@@ -30,6 +35,24 @@ def test_numbers():
     assert refused(count, "0") == "expected a number from 1 on, found '0'"
     assert arguments.real_number("1e-3") == 1e-3
     assert refused(arguments.real_number, "x") == "expected a number, found 'x'"
+
+
+def test_folders(tmp_path, monkeypatch, capfd):
+    """What makes a folder does not make one with the name of standard output."""
+    monkeypatch.chdir(tmp_path)
+    synthetic_profile.write(tmp_path / "run.profile")
+    for main, flag, given in (
+        (data, "-o", ["merge", "one", "other"]),
+        (data, "-o", ["prepare", "text", "--tokenizer=bytes"]),
+        (tune, "-o", ["run", "search.toml"]),
+        (tune, "-o", ["best", "search.study"]),
+        (report, "-o", ["export", "run.profile", "--format=chakra"]),
+        (report, "--tensorboard", ["run", "log.jsonl"]),
+    ):
+        assert main([*given, flag, "-"]) == 1, given
+        said = capfd.readouterr().err
+        assert "expected the name of a folder to make, found '-'" in said
+    assert os.listdir(tmp_path) == ["run.profile"]
 
 
 def test_a_misspelt_word_is_named_before_what_is_missing(capfd):

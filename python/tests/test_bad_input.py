@@ -323,7 +323,11 @@ def test_a_full_disk_is_told_of_the_folder(tools, checkpoint, tmp_path):
     save = ["--load", checkpoint.folder, "--save", "disk/weights"]
     command = tools.command("optimus-run", "convert", *save)
     for rest, said in (
-        (48 << 10, "weights: it has [0-9]+ bytes, and the disk has room for [0-9]+; make room"),
+        (
+            48 << 10,
+            "error: cannot save to .*/weights: it has [0-9]+ bytes, and the disk has room for "
+            "[0-9]+; make room",
+        ),
         (80 << 10, "disk/weights: cannot write '.*': No space left on device"),
     ):
         script = "%s; %s; code=$?; ls -A disk; exit $code" % (

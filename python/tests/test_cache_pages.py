@@ -15,12 +15,11 @@ import json
 import os
 import random
 import re
-import subprocess
 
 import numpy as np
 import pytest
 
-from tools import EMULATED, LlamaModel, Model, call, mpirun, run_builder, succeed
+from tools import EMULATED, LlamaModel, Model, call, mpirun, run_builder, succeed, verses
 
 SLOTS, CONTEXT, CHUNK, PAGES = 4, 192, 32, 8
 SLOTTED = "slots=%d,context=%d,chunk=%d" % (SLOTS, CONTEXT, CHUNK)
@@ -73,6 +72,16 @@ def in_slots(session, requests):
     return [said(text) for text in texts]
 
 
+def caches_of(tools, library):
+    """Those buffers of a library; packed weights stay as long."""
+    buffers = tools.buffers(library, "sequence")
+    return [buffer for buffer in buffers if len(buffer["shape"]) == 4]
+
+
+def bytes_of(buffer) -> int:
+    return int(np.prod(buffer["shape"])) * {"f32": 4, "bf16": 2}[buffer["type"]]
+
+
 def run_schedule(generator, requests, expected, pages, draw):
     """Some of the requests, perhaps twice, submitted and cancelled at random; the most
     pages that were shared at a time."""
@@ -112,13 +121,8 @@ def test_no_token_differs_from_those_of_slots(optimus, tools, case, request):
     with optimus.Session(libraries[0], seed=4) as session:
         expected = in_slots(session, requests)
     draw = random.Random(7)
-    # Packed weights stay as long.
-    buffers = tools.buffers(libraries[1], "sequence")
-    caches = [buffer for buffer in buffers if len(buffer["shape"]) == 4]
-    bytes_of = {"f32": 4, "bf16": 2}
-    page = sum(
-        int(np.prod(buffer["shape"])) * bytes_of[buffer["type"]] // pages for buffer in caches
-    )
+    caches = caches_of(tools, libraries[1])
+    page = sum(bytes_of(cache) // pages for cache in caches)
     slots, own = caches[0]["shape"][0], caches[0]["local_shape"][0]
     # With pages on the host more texts are let in than there are pages for.
     for host_pages in (0, pages):
@@ -336,10 +340,8 @@ def test_the_kernels_of_a_gpu_find_pages(tools, tmp_path, case):
 
 def test_pages_hold_twice_the_texts_of_slots(tools, tmp_path):
     """In as many bytes, behind verses of the Bible."""
-    command = ["bible", "-f", "Gen1:1-Gen2:5"]
-    verses = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.splitlines()
     prompts = tmp_path / "prompts.jsonl"
-    tokens = [list(verse.split(b" ", 1)[1]) for verse in verses]
+    tokens = [list(verse.encode()) for verse in verses("Gen2:5")]
     prompts.write_text("".join(json.dumps(verse) + "\n" for verse in tokens))
     model = Model(1, 16, 2, sequence=1024, vocabulary=256, batch=1)
     flags = ["--tokens", prompts, "--max-tokens", 32, "--rates"]
@@ -349,7 +351,6 @@ def test_pages_hold_twice_the_texts_of_slots(tools, tmp_path):
         result = tools.call("optimus-run", "generate", library, *flags)
         succeed(result)
         held.append(float(re.search(r"([\d.]+) texts a decode", result.stderr)[1]))
-        buffers = tools.buffers(library, "sequence")
-        bytes_held.append(sum(int(np.prod(each["shape"])) for each in buffers))
+        bytes_held.append(sum(map(bytes_of, caches_of(tools, library))))
     assert held[1] >= 2 * held[0]
     assert bytes_held[0] == bytes_held[1]

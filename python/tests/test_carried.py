@@ -11,14 +11,12 @@ same losses and checkpoints, to the bit, on every back-end."""
 import os
 import re
 import shutil
-import socket
-import subprocess
 from typing import NamedTuple, Tuple
 
 import pytest
 
 from test_checkpoints import run_and_kill, saved_step
-from tools import Checkpoint, Model, call, mpirun, read_log, succeed
+from tools import Checkpoint, Model, call, mpirun, over_tcp, read_log, succeed
 
 MODEL = Model(layers=1, hidden=16, heads=2, sequence=8, vocabulary=256, batch=4)
 NEXT = ("--sync", "sync(next)")
@@ -146,22 +144,8 @@ def test_processes_over_tcp_have_the_same_bits(tools, compiled, text, tmp_path):
     succeed(call(command(tools, plain, text, tmp_path / "plain", steps=4)))
     folder = tmp_path / "carried"
     for steps, more in (2, []), (4, ["--load", folder / "saved"]):
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            port = listener.getsockname()[1]
         run = command(tools, carried, text, folder, ["--backend", "tcp", *more], steps)
-        jobs = []
-        for rank in 0, 1:
-            here = dict(RANK=rank, WORLD_SIZE=2, LOCAL_RANK=rank, LOCAL_WORLD_SIZE=2)
-            here.update(MASTER_ADDR="localhost", MASTER_PORT=port)
-            environment = {**os.environ, **{k: str(v) for k, v in here.items()}}
-            jobs.append(
-                subprocess.Popen(
-                    run, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-                )
-            )
-        ends = [job.communicate(timeout=120) for job in jobs]
-        assert [job.returncode for job in jobs] == [0, 0], ends
+        succeed(call([*over_tcp(2), *run]))
     assert saved(tmp_path / "plain") == saved(folder)
 
 

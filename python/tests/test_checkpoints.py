@@ -19,9 +19,7 @@ import numpy as np
 import pytest
 
 import safetensors_file
-from tools import TIMEOUT_SECONDS, Model, call, losses, mpirun, succeed
-
-ROOT = Path(__file__).resolve().parents[2]
+from tools import TIMEOUT_SECONDS, Model, call, losses, mpirun, over_tcp, succeed
 
 MODEL = Model(layers=1, hidden=48, heads=6, sequence=32, vocabulary=256, batch=4)
 # Such small products gain nothing from a second thread, and on a busy machine
@@ -171,10 +169,6 @@ def running(folder):
     return sorted(found)
 
 
-def ranks_over_tcp(command, ranks):
-    return ["sh", ROOT / "runtime" / "ccl" / "tcp" / "run-over-tcp.sh", ranks, *command]
-
-
 @pytest.mark.variants
 @pytest.mark.alone
 @pytest.mark.parametrize("backend, flag", [("mpi", "--save-async"), ("tcp", "--no-save-async")])
@@ -185,7 +179,7 @@ def test_any_process_killed_while_all_write(tools, library, text, tmp_path, back
     folder = tmp_path / "checkpoint"
     save = ["--save", folder, "--save-every", 1, "--resume", "--backend", backend, flag]
     command = tools.train_command(library, text, steps, *FLAGS, *save)
-    start = [*mpirun(4), *command] if backend == "mpi" else ranks_over_tcp(command, 4)
+    start = [*(mpirun if backend == "mpi" else over_tcp)(4), *command]
     choose = random.Random(5)
     reached = 0
     for round in range(kills):

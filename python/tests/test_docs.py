@@ -9,6 +9,7 @@
 scripts that are named exist."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,32 @@ def links(page: Path):
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_links(page):
     assert [str(target) for target in links(page) if not target.exists()] == []
+
+
+def anchors(page: Path):
+    """As GitHub makes them of headings."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
+    found, seen = set(), Counter()
+    for heading in re.findall(r"^#+ (.*)$", text, flags=re.M):
+        shown = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        name = re.sub(r"[^\w\- ]", "", shown.strip().lower()).replace(" ", "-")
+        found.add("%s-%d" % (name, seen[name]) if seen[name] else name)
+        seen[name] += 1
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_anchors(page):
+    """Links within pages lead to a heading."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
+    dead = [
+        "%s#%s" % (target, anchor)
+        for target, anchor in re.findall(r"\]\(([^)\s#:]*)#([^)\s]+)\)", text)
+        if (other := (page.parent / target).resolve() if target else page).suffix == ".md"
+        and other.exists()
+        and anchor not in anchors(other)
+    ]
+    assert dead == []
 
 
 def test_every_page_can_be_reached():

@@ -27,7 +27,7 @@ from generation_models import (
     WHOLE,
     draw_prompts,
     generate,
-    states,
+    run_generate,
 )
 from sampling_reference import Sampling, choose, copied_share
 from test_forward import reference, rounding_bound
@@ -76,6 +76,26 @@ def test_every_causal_family_generates(tools, states, tmp_path, name):
     state, rounding = states(name)
     library = tools.library(model, functions=None, generate=EXTENTS)
     prompts = draw_prompts(model, 4)
+    answers, logits = generate(tools, library, state, tmp_path, prompts)
+    check_answers(model, state, rounding, prompts, answers, logits)
+
+
+@pytest.mark.rotates
+@pytest.mark.variants
+@pytest.mark.parametrize("mesh, strategy", [
+    ("row:2,col:3", "summa"),
+    ("row:2,col:3", "summa,decode=stationary"),
+    ("row:3,col:2", "summa"),
+])
+@pytest.mark.parametrize("name", ["mistral", "phi"])
+def test_odd_shapes_on_odd_meshes(tools, states, tmp_path, name, mesh, strategy):
+    """Three heads of keys, a window, rotated parts of heads; seven slots, and chunks that
+    no mesh divides."""
+    model = MODELS[name]
+    state, rounding = states(name)
+    extents = "slots=7,context=12,chunk=5"
+    library = tools.library(model, mesh, strategy, functions=None, generate=extents)
+    prompts = draw_prompts(model, 7)
     answers, logits = generate(tools, library, state, tmp_path, prompts)
     check_answers(model, state, rounding, prompts, answers, logits)
 
@@ -177,6 +197,103 @@ def test_an_emulated_gpu_gives_the_logits_of_a_processor(tools, states, tmp_path
         tools, library, state, tmp_path, prompts, *flags, env=tools.fake_gpu()
     )
     check_answers(model, state, rounding, prompts, answers, logits)
+
+
+@pytest.mark.rotates
+def test_the_keys_of_long_texts_are_divided_on_a_gpu(tools, tmp_path):
+    """Into pieces of 128, of which a short text has one."""
+    model = Model(1, 16, 2, sequence=320, vocabulary=19, batch=2, init_std=0.5)
+    prompts, logits = tmp_path / "prompts.jsonl", tmp_path / "logits.npy"
+    whole = [number * number % 19 for number in range(300)]
+    prompts.write_text("".join("%s\n" % whole[:size] for size in (300, 5)))
+    found = []
+    for flags, env in (((), None), (EMULATED, tools.fake_gpu())):
+        extents = "slots=2,context=320,chunk=64"
+        library = tools.library(model, None, "serial", *flags, functions=None, generate=extents)
+        given = ["--tokens", prompts, "--max-tokens", 3, "--logits", logits]
+        succeed(call(tools.command("optimus-run", "generate", library, *given), env=env))
+        found.append(np.load(logits))
+    # Sums of some hundred products.
+    assert np.abs(found[1] - found[0]).max() < 1e-5 * np.abs(found[0]).max()
+
+
+#: Chosen by the five best, by all logits, and by a word that is seldom among the best.
+REQUESTS = [
+    {},
+    {"temperature": 0.8, "top_k": 5, "seed": 3},
+    {"temperature": 1.5, "top_k": 4, "top_p": 0.9, "seed": 2},
+    {"temperature": 2.0, "top_k": 7, "seed": 5},
+    {"temperature": 1.0, "min_p": 0.1},
+    {"repetition_penalty": 3.0},
+    {"beams": 2},
+]
+
+
+def by_best(tools, states, tmp_path, requests, layout, flags=(), **how):
+    """The answers of libraries without and with the five best tokens."""
+    model = MODELS["gpt2"]
+    state, _ = states("gpt2")
+    prompts = draw_prompts(model, len(requests))
+    lines = [{"tokens": prompt, **more} for prompt, more in zip(prompts, requests)]
+    for extents in (EXTENTS, EXTENTS + ",best=5"):
+        library = tools.library(model, *layout, *flags, functions=None, generate=extents)
+        yield run_generate(tools, library, state, tmp_path, lines, **how)
+
+
+@pytest.mark.variants
+@pytest.mark.parametrize("mesh, strategy", [*LAYOUTS, ("row:1,col:2", "megatron")])
+def test_tokens_are_chosen_by_the_best(tools, states, tmp_path, mesh, strategy):
+    """And are the same, also beside texts that need more."""
+    for requests in (REQUESTS, REQUESTS[:3]):
+        plain, best = by_best(tools, states, tmp_path, requests, (mesh, strategy))
+        assert plain == best
+
+
+@pytest.mark.variants
+@pytest.mark.parametrize("mesh, strategy", LAYOUTS[:2])
+def test_the_best_alone_come_back_from_a_gpu(tools, states, tmp_path, mesh, strategy):
+    """Of each slot five logits and tokens a step, in place of a vocabulary's."""
+    model = MODELS["gpt2"]
+    counts = tmp_path / "counts.json"
+    env = tools.fake_gpu(counts=counts)
+    for request, numbers in ((REQUESTS[1], 10), (REQUESTS[3], model.vocabulary)):
+        answers, copied = [], []
+        for tokens in (3, 4):
+            given = [{**request, "max_tokens": tokens}]
+            made = by_best(tools, states, tmp_path, given, (mesh, strategy), EMULATED, env=env)
+            for answer in made:
+                answers.append(answer)
+                copied.append(json.loads(counts.read_text())["copied_out"])
+        assert answers[0] == answers[1] and answers[2] == answers[3]
+        plain, best = copied[2] - copied[0], copied[3] - copied[1]
+        if mesh is None:
+            assert plain == 4 * SLOTS * model.vocabulary and best == 4 * SLOTS * numbers
+        assert (best < plain) == (numbers == 10) and best <= plain
+
+
+@pytest.mark.variants
+@pytest.mark.parametrize("mesh, strategy", LAYOUTS[:2])
+def test_a_decode_on_a_gpu_is_recorded_once(tools, states, tmp_path, mesh, strategy):
+    """And repeated with other positions: more tokens launch, allocate and pin no more."""
+    model = MODELS["gpt2"]
+    state, _ = states("gpt2")
+    library = tools.library(
+        model, mesh, strategy, *EMULATED, functions=None, generate=EXTENTS
+    )
+    prompts = draw_prompts(model, 2)
+    found = []
+    for tokens in (4, NEW):
+        counts = tmp_path / "counts.json"
+        env = tools.fake_gpu(counts=counts)
+        flags = ("--max-tokens", tokens)
+        run_generate(tools, library, state, tmp_path, prompts, *flags, env=env)
+        found.append(json.loads(counts.read_text()))
+    few, many = found
+    repeated = many["graph_launches"] - few["graph_launches"]
+    assert repeated == NEW - 4
+    for name in ("launches", "ever_allocated", "most_bytes"):
+        assert many[name] == few[name] > 0, name
+    assert many["ever_pinned"] == few["ever_pinned"]
 
 
 @pytest.mark.variants
@@ -379,6 +496,8 @@ def test_generation_is_timed_beside_a_plain_sum(tools):
     some = ("--live", "2,1", "--json")
     assert list(json.loads(tools.run("optimus-run", *command, *some))["tests"]) == [
         "pp12", "tg12 x 2", "tg12"]
+    short = json.loads(tools.run("optimus-run", *command, "--prompt", 5, "--json"))
+    assert list(short["tests"]) == ["pp5", "tg12", "tg12 x 3"]
     failed = tools.call("optimus-run", *command, "--live", 4)
     assert failed.returncode == 1 and "from 1 to the 3 slots" in failed.stderr
     report = json.loads(tools.run("optimus-run", *command, "--json"))

@@ -20,7 +20,6 @@ from generation_models import (
     NEW,
     draw_prompts,
     run_generate,
-    states,
 )
 from sampling_reference import Sampling
 from test_forward import reference

@@ -13,6 +13,8 @@ import json
 import pytest
 
 from generation_models import EXTENTS, MODELS
+from published_configs import BERT
+from tools import BertModel, command_line, run_builder
 
 
 def test_scores_of_nothing_are_refused(tools, tmp_path):
@@ -73,6 +75,16 @@ def test_other_libraries_are_refused(tools, tmp_path):
     library = tools.library(MODELS["gpt2"], functions=None, generate=EXTENTS)
     result = tools.call("optimus-run", "train", library, "--data", file, "--steps", 1)
     assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
+
+
+def test_encoders_are_refused_by_what_they_have(tmp_path):
+    encoder = BertModel(1, 16, 2, sequence=8, vocabulary=19, batch=2)
+    (tmp_path / "config.json").write_text(json.dumps(dict(BERT, architectures=["BertModel"])))
+    for flags in (["bert", *command_line(encoder)], ["from-hf", tmp_path, "--batch", 1]):
+        refused = run_builder(*flags, "--generate", EXTENTS)
+        assert refused.returncode == 1 and refused.stdout == ""
+        assert "sees both sides of a token, and generates no text" in refused.stderr
+        assert "bert --no-head" in refused.stderr and "/v1/embeddings" in refused.stderr
 
 
 def test_tokens_are_in_a_file(tools):

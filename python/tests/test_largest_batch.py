@@ -128,6 +128,36 @@ def test_budgets_of_processors(tools, tmp_path, flags, unit):
     assert memory["total"] <= 2 << 20
 
 
+def test_the_most_slots_of_a_context(tools, tmp_path):
+    """What is found compiles within the budget, and one slot more does not."""
+    budget, extents = ("--memory-budget", "1MiB"), "slots=%s,context=16,chunk=8"
+    found, output = find(
+        tools, tmp_path, MODEL, *budget, more=("--generate", extents % "most")
+    )
+    answer = found["largest"]
+    slots, report = answer["slots"], answer["report"]
+    assert slots > 8
+    assert output.splitlines()[-1].startswith("largest: slots %d: " % slots)
+    assert answer["decode_ms"] == report["schedule"]["decode"]["predicted_step_ms"]
+    assert answer["tokens_per_s"] == pytest.approx(1e3 * slots / answer["decode_ms"])
+    for number, code in ((slots, 0), (slots + 1, 1)):
+        source = tools.program(MODEL, functions=None, generate=extents % number)
+        result = tools.call("optimus-compile", source, *budget, "-o", tmp_path / "g.so")
+        assert result.returncode == code, result.stderr
+
+
+def test_the_most_pages_of_slots(tools, tmp_path):
+    """Up to whole contexts, in multiples of the slots."""
+    model = MODEL._replace(sequence=128)
+    extents = ("--generate", "slots=4,context=128,chunk=8,pages=most")
+    found, output = find(tools, tmp_path, model, "--memory-budget", "64MiB", more=extents)
+    assert [each["pages"] for each in found["tried"]] == [4, 8, 16, 12]
+    assert found["largest"]["pages"] == 8
+    assert "pages 12 is refused: " in output and "expected at most the 8 of 4 slots" in output
+    result = look(tools, model, "--memory-budget", "64KiB", more=extents)
+    assert result.returncode == 1 and "with 4 pages: " in result.stderr
+
+
 @pytest.mark.rotates
 def test_steps_on_a_cluster_are_simulated(tools, tmp_path):
     """The largest batch of a cluster, with what its steps take on the best placement."""

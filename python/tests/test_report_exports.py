@@ -305,7 +305,11 @@ def test_chakra_has_every_rank_and_command(path, by_hand, tmp_path):
     assert main(flags) == 1
 
 
-def test_chakra_needs_all_ranks(path, tmp_path):
+@pytest.mark.parametrize("backend", ["local", "simulated"])
+def test_chakra_needs_all_ranks(backend, tmp_path):
+    """One of several simulated ranks stands for no other."""
+    path = tmp_path / "run.profile"
+    synthetic_profile.write(path, SHAPES["planned"], backend=backend)
     flags = ["--format=chakra", "--rank", "1", "-o", str(tmp_path / "out")]
     assert main(["export", str(path), *flags]) == 1
     assert not (tmp_path / "out").exists()

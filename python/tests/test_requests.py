@@ -8,6 +8,7 @@
 """optimus-compile --requests: each answer is what a process of its own says."""
 
 import json
+import os
 import subprocess
 
 import pytest
@@ -45,6 +46,25 @@ def test_answers_are_those_of_processes(tools, requests, tmp_path):
         said = requests.call([*PLAN, *flags], program, niceness=1)
         assert said == (alone.returncode, alone.stdout, alone.stderr), flags
     assert plan_text(text, [], requests.call).report["rank_bytes"] > 0
+
+
+def test_the_new_niceness_may_be_any(tools):
+    """`nice` returns -1 for that niceness, and where it fails."""
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    request = {"arguments": ["--version"], "input": "", "nice": 1}
+    command = tools.command("optimus-compile", "--requests")
+    try:
+        result = subprocess.run(
+            command,
+            input=json.dumps(request) + "\n",
+            capture_output=True,
+            text=True,
+            preexec_fn=lambda: os.nice(-2 - before),
+        )
+    except subprocess.SubprocessError:
+        pytest.skip("nobody but root may have a niceness below 0")
+    answer = json.loads(result.stdout)
+    assert answer["code"] == 0 and answer["output"], answer
 
 
 def test_a_program_may_be_large(tools, requests):

@@ -10,16 +10,14 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 
-from tools import Model, call, mpirun, succeed
+from tools import Model, call, mpirun, over_tcp, succeed
 
 MODEL = Model(layers=2, hidden=512, heads=8, sequence=16, vocabulary=4096, batch=8)
 FILES = ["model.safetensors", "optimizer.safetensors"]
 MIB = 1 << 20
-OVER_TCP = str(Path(__file__).resolve().parents[2] / "runtime/ccl/tcp/run-over-tcp.sh")
 
 # Parameters and moments are sharded alike, sharded by `data` besides, and unevenly.
 LAYOUTS = [
@@ -106,7 +104,7 @@ def files(folder):
 
 
 @pytest.mark.variants
-@pytest.mark.parametrize("start", [mpirun(4), ["sh", OVER_TCP, "4"], []])
+@pytest.mark.parametrize("start", [mpirun(4), over_tcp(4), []])
 def test_many_writers_write_what_one_does(tools, serial, tmp_path, start):
     """Processes and threads, each its own pieces, beside the root alone."""
     folder, _ = serial

@@ -10,7 +10,6 @@ imported, and 40 verses of the Bible embedded, by the mean over their tokens, no
 NumPy embeds them in f64 with the same file.
 """
 
-import subprocess
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ import pytest
 import bert_reference
 import safetensors_file
 from serving import Server
-from tools import PYTHON_CACHE, call, has_tokenizers, mpirun, run_builder, succeed
+from tools import PYTHON_CACHE, call, has_tokenizers, mpirun, run_builder, succeed, verses
 from wordpiece import WordPiece
 
 SEQUENCE, BATCH, VERSES = 72, 8, 40
@@ -51,12 +50,10 @@ def program(folder, tmp_path_factory):
 @pytest.fixture(scope="module")
 def tokens(folder):
     """Of the verses, padded."""
-    command = ["bible", "-f", "Gen1:1-Gen2:9"]
-    verses = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     tokenizer = WordPiece(folder / "vocab.txt")
     rows = np.zeros((VERSES, SEQUENCE), np.int64)
-    for row, line in zip(rows, verses.stdout.splitlines()[:VERSES], strict=True):
-        ids = tokenizer.encode(line.split(" ", 1)[1])
+    for row, verse in zip(rows, verses("Gen2:9"), strict=True):
+        ids = tokenizer.encode(verse)
         assert len(ids) <= SEQUENCE
         row[: len(ids)] = ids
     return rows
@@ -123,12 +120,9 @@ def test_it_is_written_for_others(tools, folder, program, tmp_path):
 def test_it_is_served(tools, python_folder, folder, program, expected, tmp_path):
     """By the tokenizer and the pooling of its folder."""
     tools.run("optimus-compile", program, "-o", tmp_path / "m.so")
-    verses = subprocess.run(
-        ["bible", "-f", "Gen1:1-Gen2:9"], stdout=subprocess.PIPE, text=True, check=True
-    ).stdout.splitlines()[:5]
     command = tools.command("optimus-serve", tmp_path / "m.so", "--load", folder)
     with Server(command) as server:
-        body = {"input": [verse.split(" ", 1)[1] for verse in verses]}
+        body = {"input": verses("Gen1:5")}
         said = server.post("/v1/embeddings", body).json()
         assert server.stop() == 0
     found = np.array([each["embedding"] for each in said["data"]])

@@ -125,6 +125,21 @@ def test_a_stream_has_the_same_text(server):
     assert events[-1]["usage"] == whole["usage"] and events[-1]["choices"] == []
 
 
+def test_a_client_of_an_older_http_has_its_stream_unframed(server):
+    body = {"prompt": "And God", "max_tokens": 12, "temperature": 0}
+    said = json.dumps({**body, "stream": True}).encode()
+    with server.open() as client:
+        client.sendall(HEAD.replace(b"HTTP/1.1", b"HTTP/1.0")
+                       + b"content-length: %d\r\n\r\n" % len(said) + said)
+        heard = b"".join(iter(lambda: client.recv(4096), b"")).decode()
+    head, _, events = heard.partition("\r\n\r\n")
+    assert "chunked" not in head
+    *events, end, nothing = events.split("\n\n")
+    assert (end, nothing) == ("data: [DONE]", "")
+    events = [json.loads(event[len("data: "):]) for event in events]
+    assert text_of(events) == server.complete(**body)["choices"][0]["text"]
+
+
 def test_a_stop_ends_a_text_before_it(server):
     body = {"prompt": "And God", "max_tokens": 40, "temperature": 2.0, "seed": 1}
     text = server.complete(**body)["choices"][0]["text"]
@@ -348,6 +363,64 @@ def test_requests_that_are_too_large_or_never_end(server):
     assert typed.status == 415
 
 
+@pytest.mark.rotates
+def test_every_bound_is_held(start):
+    flags = ("--most-connections", 2, "--most-texts", 3, "--most-numbers", 100)
+    seconds = ("--most-body-seconds", 1, "--most-idle-seconds", 1)
+    with start(*flags, *seconds) as server:
+        # One more than may be open is closed; places of those that end are free again.
+        held = [server.open() for _ in range(2)]
+        with server.open() as third:
+            try:
+                assert third.recv(1) == b""
+            except ConnectionError:
+                pass
+        for client in held:
+            client.close()
+        while True:
+            try:
+                assert server.get("/health").status == 200
+                break
+            except ConnectionError:
+                pass
+        # A body that does not come, and a connection without another request.
+        assert b" 408 " in speak(server, HEAD + b"content-length: 9\r\n\r\n{")
+        heard = speak(server, b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        assert b" 200 " in heard and heard.endswith(b'{"status": "ok"}')
+        message = {"role": "user", "content": "a"}
+        for path, body, words in (
+            ("completions", {"prompt": "a", "n": 4}, "from 1 to 3"),
+            ("completions", {"prompt": ["a"] * 4}, "a list of at most 3"),
+            ("completions", {"prompt": "a", "max_tokens": 17, "n": 2, "logprobs": 2},
+             "at most 100 log-probabilities, found 3 for each of 34 tokens"),
+            ("completions", {"prompt": "a" * 101, "max_tokens": 0, "logprobs": 0, "echo": True},
+             "found 1 for each of 101 tokens"),
+            ("chat/completions", {"messages": [{"role": "user", "content": "a"}],
+             "max_tokens": 17, "logprobs": True, "top_logprobs": 5}, "found 6 for each of 17"),
+            ("completions", {"prompt": "a", "logit_bias": {str(i): 0 for i in range(1025)}},
+             "at most 1024 tokens"),
+            ("completions", {"prompt": "a", "stop_tokens": [1] * 17}, "at most 16 tokens"),
+            ("completions", {"prompt": "a", "user": "a" * 257}, "at most 256 characters"),
+            ("completions", {"prompt": "a", "seed": 10**25}, "no object of JSON"),
+            ("chat/completions", {"messages": [message] * 4097}, "a list of 1 to 4096"),
+        ):  # fmt: skip
+            reply = server.post("/v1/" + path, body)
+            assert reply.status == 400 and words in reply.error["message"]
+        assert server.stop() == 0
+
+
+def test_others_are_answered_while_a_prompt_is_taken_in(server):
+    """A thousand chunks, each a call."""
+    stream = Stream(server, "/v1/completions", prompt="d" * 4000, max_tokens=1)
+    server.until("texts_running", 1)
+    answers = 0
+    while server.figures()["texts_running"] == 1:
+        assert server.get("/health").status == 200
+        answers += 1
+    stream.leave()
+    assert answers > 1
+
+
 # ------------------------------------------------------------------------ others
 
 
@@ -556,6 +629,11 @@ def test_a_lost_rank_is_told_to_all(tools, start, two_ranks):
         for stream in streams:
             events = list(stream)
             assert "rank 1" in events[-1]["error"]["message"]
+            try:
+                assert server.get("/health").status == 503
+            except ConnectionError:
+                # It has ended by now.
+                pass
         assert server.wait() == 1
 
 

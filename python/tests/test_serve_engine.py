@@ -8,6 +8,10 @@
 """Whoever waits for an answer hears of a failure, and addresses that are none are
 refused."""
 
+import asyncio
+import itertools
+import json
+import threading
 import types
 
 import pytest
@@ -18,20 +22,29 @@ from optimus.text.pooling import Pooling
 pytest.importorskip("uvicorn")
 pytest.importorskip("prometheus_client")
 from optimus.serve import api  # noqa: E402
+from optimus.serve.app import Access, App, Served  # noqa: E402
 from optimus.serve.embedding import EmbeddingEngine  # noqa: E402
+from optimus.serve.engine import Event  # noqa: E402
 from optimus.serve.limits import Limits  # noqa: E402
 from optimus.serve.metrics import Metrics  # noqa: E402
-from optimus.serve.protocol import listen  # noqa: E402
+from optimus.serve.protocol import DIRECT, listen  # noqa: E402
+from optimus.text.codec import Codec  # noqa: E402
 from optimus.text.fields import FieldError  # noqa: E402
+from optimus.text.streaming import Piece, Spoken  # noqa: E402
+
+
+def make_reader():
+    model = types.SimpleNamespace(
+        codec=Codec(),
+        extents=types.SimpleNamespace(context=20),
+        folder=types.SimpleNamespace(ends=[]),
+    )
+    return api.Reader(model, api.Naming('the "tiny" one'), Limits())
 
 
 @pytest.mark.parametrize("length, most", [(4, 16), (5, 16), (18, 3), (20, 1)])
 def test_a_completion_without_a_number_of_tokens_fits_the_context(length, most):
-    model = types.SimpleNamespace(
-        extents=types.SimpleNamespace(context=20),
-        folder=types.SimpleNamespace(ends=[]),
-    )
-    reader = api.Reader(model, api.Naming("tiny"), Limits())
+    reader = make_reader()
     (request,) = reader.completion({"prompt": [1] * length}).requests
     assert request.max_tokens == most
     with pytest.raises(FieldError, match="expected at most %d behind" % (21 - length)):
@@ -57,6 +70,112 @@ def test_a_failed_step_is_told_to_its_sentences():
     for events in told.values():
         accepted, failed = events
         assert accepted.failure is None and failed.failure == "rank 1 is lost"
+
+
+def piece(text):
+    return Piece(text, [Spoken(ord(one), place, None) for place, one in enumerate(text)])
+
+
+@pytest.mark.parametrize("kind", [api.COMPLETION, api.CHAT])
+@pytest.mark.parametrize("has_usage", [False, True])
+def test_the_chunk_of_a_token_is_that_of_its_parts(kind, has_usage):
+    """Made from a frame, byte by byte as without, usage counted alike."""
+    asked = make_reader().completion({"prompt": ["a", "b"], "stream": True})
+    asked = asked._replace(kind=kind, has_usage=has_usage)
+    writer = api.Writer(asked, Codec(), 'the "tiny" one')
+    said = ['"', "\\\n\u2028", "é\U0001f600", "", "x" * 70]
+    for text, index, finish in itertools.product(said, range(2), [None, "stop"]):
+        by_parts = json.dumps(writer.chunk([writer.part(index, piece(text), finish)]))
+        counted = writer.completion_tokens
+        assert writer.chunk_of(index, piece(text), finish) == by_parts.encode()
+        assert writer.completion_tokens == counted + len(text)
+
+
+class TellingEngine:
+    """Tells of two texts, some tokens at a time, while the connections' thread is
+    anywhere."""
+
+    def __init__(self):
+        self.failure, self.is_ending = None, False
+        self.wake = None
+
+    def submit(self, requests, deliver, is_streamed):
+        def tell():
+            deliver(Event())
+            self.wake()
+            for place, token in enumerate("In the beginning was the word."):
+                for index in range(2):
+                    deliver(Event(index, piece(token)))
+                if place % 3 != 1:
+                    self.wake()
+            for index in range(2):
+                deliver(Event(index, piece("!"), "stop"))
+                self.wake()
+
+        threading.Thread(target=tell).start()
+
+    def cancel(self, ticket):
+        raise AssertionError("the client is there")
+
+
+class Reader:
+    """A client that keeps up, or now and then does not."""
+
+    def __init__(self, pauses):
+        self.body, self.directly = b"", 0
+        self._pauses = itertools.cycle(pauses)
+
+    async def send(self, message):
+        await asyncio.sleep(0)
+        self.body += message.get("body", b"")
+
+    def can_write(self):
+        return not next(self._pauses)
+
+    def write(self, body):
+        self.directly += 1
+        self.body += body
+
+
+@pytest.mark.parametrize("pauses", [None, [False], [True], [False, False, True]])
+def test_a_stream_is_the_same_however_it_is_written(pauses):
+    """By a server without the extension, too, which `pauses` of None is."""
+    engine, metrics = TellingEngine(), Metrics(2)
+    served = Served("tiny", 0, make_reader(), None, Codec(), engine, metrics, Access([]),
+                    Limits(), lambda said: None, False)
+    app = App(served)
+    reader = Reader(pauses or [True])
+    body = json.dumps({"prompt": "a", "n": 2, "stream": True}).encode()
+    scope = {"type": "http", "method": "POST", "path": "/v1/completions"}
+    headers = {b"host": b"localhost", b"content-type": b"application/json"}
+    headers[b"content-length"] = str(len(body)).encode()
+    scope["headers"] = list(headers.items())
+    if pauses is not None:
+        scope["extensions"] = {DIRECT: reader}
+
+    async def run():
+        messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive():
+            if messages:
+                return messages.pop()
+            await asyncio.Event().wait()
+
+        await asyncio.wait_for(app(scope, receive, reader.send), 60)
+
+    asyncio.run(run())
+    *events, end, nothing = reader.body.decode().split("\n\n")
+    assert (end, nothing) == ("data: [DONE]", "")
+    texts = ["", ""]
+    for event in events:
+        (choice,) = json.loads(event[len("data: "):])["choices"]
+        texts[choice["index"]] += choice["text"]
+    assert texts == ["In the beginning was the word.!"] * 2
+    if pauses == [False]:
+        # But for the head and the ends, of which the task takes care.
+        assert 0 < reader.directly
+    if pauses in (None, [True]):
+        assert reader.directly == 0
 
 
 @pytest.mark.parametrize("host", ["a" * 70, "a..b"])

@@ -16,7 +16,7 @@ import sqlite3
 
 import pytest
 
-from simulation import CLUSTER, MODEL, SHAPE, compile_model, refuse, simulate
+from simulation import CLUSTER, COMPUTE, MACHINE, MODEL, SHAPE, compile_model, refuse, simulate
 from tools import BertModel, LlamaModel, Model, PhiModel
 
 pytestmark = pytest.mark.rotates
@@ -28,37 +28,7 @@ FAMILIES = {
     "phi": PhiModel(rotary_dim=4, ffn=64, **SHAPE),
 }
 
-# Of a machine with a price for everything.
-STREAMS = [(16384, 1.5e11), (262144, 6e10), (4194304, 2e10), (67108864, 8e9)]
-COMPUTE = {
-    "threads": 1,
-    "ranks": 1,
-    "cores": 4,
-    "alpha_s": 2e-6,
-    "flops_per_s": 1e11,
-    "cold_s_per_byte": 3e-11,
-    "points": [
-        {"m": 64, "n": 64, "k": 32, "trans_a": True, "seconds": 4e-5},
-        {"m": 128, "n": 32, "k": 64, "trans_b": True, "bias": True, "seconds": 3e-5},
-        {"m": 32, "n": 64, "k": 64, "gaps": True, "seconds": 9e-5},
-    ],
-    "kernel_alpha_s": 3e-6,
-    "bytes_per_s": 8e9,
-    "streams": [{"bytes": size, "bytes_per_s": rate} for size, rate in STREAMS],
-    "columns": [{"bytes": size, "bytes_per_s": rate / 3} for size, rate in STREAMS],
-    "packs": [{"rows": 32, "cols": 64, "trans": True, "seconds": 2e-6}],
-    "vector_ops_per_s": 4e9,
-    "divisions_per_s": 4e8,
-    "scalar_ops_per_s": 1e8,
-    "attention_flops_per_s": 4e10,
-    "attention": [{"seq": 16, "head_dim": 8, "causal": True, "seconds": 5e-6}],
-}
 FAST = {**COMPUTE, "flops_per_s": 2e11, "kernel_alpha_s": 1e-6}
-COMM = [
-    {"backend": "local", "ranks": 2, "collective": kind, "alpha_s": 1e-5, "beta_s_per_byte": beta}
-    for kind, beta in [("broadcast", 1e-9), ("reduce", 2e-9), ("all_reduce", 3e-9)]
-]
-MACHINE = {"version": 1, "gemm": [COMPUTE], "comm": COMM}
 
 
 @pytest.fixture(scope="module")
@@ -297,75 +267,6 @@ def test_scratch_files_have_a_price(tools, tmp_path):
     machine.write_text(json.dumps({**MACHINE, "scratch": {"in_bytes_per_s": 0}}))
     error = refuse(tools, "optimus-simulate", library, "--machine-profile", machine)
     assert "scratch.in_bytes_per_s: expected" in error
-
-
-def test_a_run_says_what_commands_take(tools, tmp_path, library):
-    """Of a simulated run, whose machine is thereby told to another simulation."""
-    machine = tmp_path / "machine.json"
-    machine.write_text(json.dumps({**MACHINE, "gemm": [{**COMPUTE, "alpha_s": 2e-5}]}))
-    run = tmp_path / "run.profile"
-    ran = simulate(tools, library, "--machine-profile", machine, "--profile", run)
-    found = simulate(tools, library, "--run", run)
-    # What is under way on an axis at the same time has equal shares of the time.
-    assert found["step_ms"] == pytest.approx(ran["step_ms"], rel=0.02)
-    assert found["parts_ms"]["gemm"] == pytest.approx(ran["parts_ms"]["gemm"], rel=1e-3)
-    share = found["run"]
-    assert share["commands"] == share["measured"] > 100
-    assert share["step_ms"] == pytest.approx(ran["step_ms"], rel=1e-5)
-    assert share["unchanged_ms"] == found["step_ms"]
-    # Changes begin with what was measured.
-    half = simulate(tools, library, "--run", run, "--scale", "gemm=0.5")
-    assert half["parts_ms"]["gemm"] == pytest.approx(found["parts_ms"]["gemm"] / 2, rel=1e-6)
-    assert half["run"]["unchanged_ms"] == found["step_ms"]
-    links = simulate(tools, library, "--run", run, "--network", "bandwidth=1e6,latency=1e-6")
-    assert links["comm_ms"] < found["comm_ms"] / 100
-    # A run with late neighbours is simulated without them, which comes first.
-    late = tmp_path / "late.profile"
-    simulate(tools, library, "--straggler", "3=3", "--profile", late)
-    text = tools.run("optimus-simulate", library, "--run", late)
-    assert text.startswith("beware       the unchanged program is simulated in ")
-    assert "beware" not in tools.run("optimus-simulate", library, "--run", run)
-
-
-def test_a_run_of_another_plan_knows_what_both_have(tools, tmp_path):
-    folders = [tmp_path / name for name in ("before", "after")]
-    for folder, flags in zip(folders, ([], ["--recompute", "layer"])):
-        folder.mkdir()
-        compile_model(tools, MODEL, folder, *flags)
-    machine = tmp_path / "machine.json"
-    machine.write_text(json.dumps({**MACHINE, "gemm": [{**COMPUTE, "alpha_s": 2e-5}]}))
-    run = tmp_path / "run.profile"
-    flags = ["--machine-profile", machine, "--function", "train_step"]
-    simulate(tools, folders[0] / "model.so", *flags, "--profile", run)
-    real = simulate(tools, folders[1] / "model.so", *flags)
-    told = simulate(tools, folders[1] / "model.so", "--function", "train_step", "--run", run)
-    blind = simulate(tools, folders[1] / "model.so", "--function", "train_step")
-    assert told["step_ms"] == pytest.approx(real["step_ms"], rel=0.02)
-    assert blind["step_ms"] != pytest.approx(real["step_ms"], rel=0.1)
-    assert "unchanged_ms" not in told["run"]
-    assert 0.9 * told["run"]["commands"] < told["run"]["measured"]
-    text = tools.run("optimus-simulate", folders[1] / "model.so", "--run", run)
-    assert "was of another plan" in text
-
-
-def test_runs_of_something_else_are_refused(tools, tmp_path, library):
-    run = tmp_path / "run.profile"
-    simulate(tools, tools.library(MODEL, "row:2,col:2", "summa", "--accumulate"), "--profile", run)
-    other = Model(**{**SHAPE, "vocabulary": 96})
-    for model, mesh, message in [
-        (other, "row:2,col:2", "--run: expected a profile of the model "),
-        (MODEL, "row:1,col:2", "--run: expected a profile of mesh row:1,col:2, as "),
-    ]:
-        another = tools.library(model, mesh, "summa")
-        assert message in refuse(tools, "optimus-simulate", another, "--run", run)
-    for flags, message in [
-        (["--run", "nowhere"], "--run: profile 'nowhere': "),
-        (["--run", library], "--run: profile "),
-        (["--run", run, "--device", "none"], "--run: expected no other device beside it"),
-        (["--device", "h100x8"], "--device: expected a profile of processors"),
-        (["--straggler", "spread=9"], "--straggler: expected a spread from 1e-06 to 2"),
-    ]:
-        assert message in refuse(tools, "optimus-simulate", library, *flags)
 
 
 def test_what_is_removed_takes_no_time(tools, tmp_path, library):

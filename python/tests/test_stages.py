@@ -12,13 +12,12 @@ library's step of microbatches."""
 import json
 import os
 import shutil
-import socket
 import subprocess
 
 import pytest
 
 from optimus.report.profile import Profile
-from tools import EMULATED, LlamaModel, call, mpirun, succeed
+from tools import EMULATED, LlamaModel, call, mpirun, over_tcp, succeed
 
 LLAMA = LlamaModel(3, 16, 2, 1, 32, 8, 40, 2)
 MICROBATCHES = 4
@@ -83,25 +82,8 @@ def test_processes_of_mpi_train_as_one_rank(tools, library, serial, tmp_path):
 
 
 def test_processes_over_tcp_train_as_one_rank(tools, library, serial):
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-    jobs = []
-    for rank in 0, 1:
-        here = dict(RANK=rank, WORLD_SIZE=2, LOCAL_RANK=rank, LOCAL_WORLD_SIZE=2)
-        here.update(MASTER_ADDR="localhost", MASTER_PORT=port)
-        jobs.append(
-            subprocess.Popen(
-                command(tools, library, LAST, "tcp", order="1f1b"),
-                env={**os.environ, **{name: str(value) for name, value in here.items()}},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
-    ends = [job.communicate(timeout=120) for job in jobs]
-    assert [job.returncode for job in jobs] == [0, 0], ends
-    assert ends[0][0].splitlines() == serial
+    staged = command(tools, library, LAST, "tcp", order="1f1b")
+    assert succeed(call([*over_tcp(2), *staged])).splitlines() == serial
 
 
 @pytest.mark.parametrize("order", ORDERS)

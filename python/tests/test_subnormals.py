@@ -18,7 +18,7 @@ import time
 import numpy as np
 import pytest
 
-from tools import EMULATED, REPOSITORY, Checkpoint, Model, call, mpirun, succeed
+from tools import EMULATED, Checkpoint, Model, call, mpirun, over_tcp, succeed
 
 MODEL = Model(layers=1, hidden=16, heads=2, sequence=8, vocabulary=256, batch=4)
 MESH = "row:2,col:2"
@@ -69,8 +69,7 @@ def test_processes_have_the_bits_of_threads(tools, text, tmp_path, backend):
     succeed(call(command(tools, library, text, tmp_path / "threads", FLUSH)))
     assert subnormals(tmp_path / "threads") == 0
     run = command(tools, library, text, tmp_path / backend, FLUSH, "--backend", backend)
-    over_tcp = ["sh", REPOSITORY / "runtime" / "ccl" / "tcp" / "run-over-tcp.sh", "4"]
-    succeed(call([*(mpirun(4) if backend == "mpi" else over_tcp), *run]))
+    succeed(call([*(mpirun if backend == "mpi" else over_tcp)(4), *run]))
     assert saved(tmp_path / "threads") == saved(tmp_path / backend)
 
 

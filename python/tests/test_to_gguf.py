@@ -15,6 +15,7 @@ import pytest
 import gpt2_reference
 import llama_reference
 import safetensors_file
+from blocks_reference import round_to_blocks
 from optimus.arguments import Mistake
 from optimus.models import to_gguf
 from published_configs import BERT, GPT2, LLAMA, QWEN2, QWEN3
@@ -57,8 +58,9 @@ NAMES = {
 }
 
 
-def folder_of(tmp_path, family, dtype="F32"):
-    config, shapes = FAMILIES[family]
+def folder_of(tmp_path, family, dtype="F32", shapes=None):
+    config, usual = FAMILIES[family]
+    shapes = shapes or usual
     folder = tmp_path / family
     folder.mkdir()
     random = np.random.default_rng(4)
@@ -137,6 +139,56 @@ def test_types_and_tokens(gguf, tmp_path):
     refused = run_builder("to-gguf", folder, "-o", path)
     assert refused.returncode == 1 and "supported: those of GPT-2" in refused.stderr
     assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("kind, bits", [("q8_0", 8), ("q4_0", 4)])
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_few_bits_have_the_values_of_libraries(gguf, tmp_path, family, kind, bits):
+    """Blocks along what products sum, as `--weights int8` and `int4` have them; norms,
+    biases and positions stay as they are."""
+    shapes = gpt2_reference.parameter_shapes(2, 64, 16, 97, 256)
+    if family == "llama":
+        shapes = llama_reference.parameter_shapes(2, 96, 6, 2, 160, 97, False, False, 16, False)
+    folder, values = folder_of(tmp_path, family, shapes=shapes)
+    config = json.loads((folder / "config.json").read_text())
+    sizes = {
+        "gpt2": dict(n_embd=64, n_head=4),
+        "llama": dict(hidden_size=96, intermediate_size=160, head_dim=16),
+    }
+    config.update(sizes[family])
+    (folder / "config.json").write_text(json.dumps(config))
+    path = tmp_path / "model.gguf"
+    made = run_builder("to-gguf", folder, "--type", kind, "-o", path)
+    assert made.returncode == 0, made.stderr
+    reader = gguf.GGUFReader(path)
+    found = {tensor.name: tensor for tensor in reader.tensors}
+    wide = {name for name, each in found.items() if each.tensor_type.name == "F32"}
+    assert all("norm" in name or "bias" in name for name in wide - {"position_embd.weight"})
+    assert ("position_embd.weight" in wide) == (family == "gpt2")
+    names = {
+        "gpt2": ["wte.weight", "h.0.mlp.c_fc.weight", "h.1.attn.c_attn.weight"],
+        "llama": ["model.embed_tokens.weight", "model.layers.1.mlp.down_proj.weight"],
+    }
+    others = {
+        **dict.fromkeys(["wte.weight", "model.embed_tokens.weight"], "token_embd.weight"),
+        "h.0.mlp.c_fc.weight": "blk.0.ffn_up.weight",
+        "h.1.attn.c_attn.weight": "blk.1.attn_qkv.weight",
+        "model.layers.1.mlp.down_proj.weight": "blk.1.ffn_down.weight",
+    }
+    for name in names[family]:
+        tensor = found[others[name]]
+        assert tensor.tensor_type.name == kind.upper()
+        weight = values[name].T if name.startswith("h.") else values[name]
+        expected = round_to_blocks(weight, bits, axis=-1)
+        assert np.array_equal(gguf.dequantize(tensor.data, tensor.tensor_type), expected)
+
+
+def test_rows_that_are_no_blocks(gguf, tmp_path):
+    folder, _ = folder_of(tmp_path, "gpt2")
+    refused = run_builder("to-gguf", folder, "--type", "q4_0", "-o", tmp_path / "model.gguf")
+    assert refused.returncode == 1
+    assert "sums 60 elements; expected a multiple of 32, the block of Q4_0" in refused.stderr
+    assert not (tmp_path / "model.gguf").exists()
 
 
 def test_what_is_not_written(tmp_path):

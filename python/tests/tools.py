@@ -495,6 +495,19 @@ def mpirun(ranks: int) -> List[str]:
     return ["mpirun", *flags, "-n", str(ranks)]
 
 
+def over_tcp(ranks: int) -> List[str]:
+    """As mpirun, of processes that meet over TCP."""
+    return ["sh", str(REPOSITORY / "runtime/ccl/tcp/run-over-tcp.sh"), str(ranks)]
+
+
+def verses(last: str) -> List[str]:
+    """Of the Bible from the first on, as Debian's bible-kjv prints them."""
+    if not shutil.which("bible"):
+        pytest.fail("expected the program `bible` in PATH; install the package bible-kjv")
+    said = succeed(call(["bible", "-f", "Gen1:1-%s" % last]))
+    return [line.partition(" ")[2] for line in said.splitlines()]
+
+
 def read_log(path: Path) -> List[dict]:
     """The steps of a run's log."""
     lines = map(json.loads, path.read_text().splitlines())

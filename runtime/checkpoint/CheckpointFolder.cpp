@@ -167,8 +167,8 @@ static Status checkReplaceable(const std::string &target) {
   if (lstat(target.c_str(), &info) != 0)
     return okStatus();
   if (!S_ISDIR(info.st_mode))
-    return invalidArgument(concat("cannot save a checkpoint to ", target,
-                                  ": it exists and is not a folder"));
+    return invalidArgument(
+        concat("cannot save to ", target, ": it exists and is not a folder"));
   bool empty = true, hasState = false;
   std::error_code error;
   for (fs::directory_iterator entry(target, error), end; !error && entry != end;
@@ -178,16 +178,16 @@ static Status checkReplaceable(const std::string &target) {
     hasState |= name == kStateFile;
     if (!isCheckpointFileName(name))
       return invalidArgument(
-          concat("cannot save a checkpoint to ", target, ": it contains ", name,
+          concat("cannot save to ", target, ": it contains ", name,
                  ", which is not of a checkpoint and would be deleted; choose "
                  "another folder"));
   }
   if (error)
     return invalidArgument(
-        concat("cannot save a checkpoint to ", target, ": ", error.message()));
+        concat("cannot save to ", target, ": ", error.message()));
   if (!empty && !hasState)
     return invalidArgument(
-        concat("cannot save a checkpoint to ", target,
+        concat("cannot save to ", target,
                ": it has files but no state.json, so it is not a checkpoint of "
                "ours, and they would be deleted; choose another folder"));
   return okStatus();
@@ -203,7 +203,7 @@ static StatusOr<fs::path> resolveDestination(const std::string &dir) {
     target = target.parent_path();
   if (error || !target.has_filename())
     return invalidArgument(
-        concat("cannot save a checkpoint to \"", dir,
+        concat("cannot save to \"", dir,
                "\": ", error ? error.message() : "it does not name a folder"));
   return target;
 }
@@ -367,10 +367,9 @@ StagingFolder::create(const std::string &dir) {
     if (mkdir(path.c_str(), mode) == 0)
       folder->staging = path;
     else if (errno != EEXIST)
-      return invalidArgument(
-          concat("cannot save a checkpoint to ", folder->target,
-                 ": cannot make a folder in ", target.parent_path().string(),
-                 ": ", strerror(errno)));
+      return invalidArgument(concat(
+          "cannot save to ", folder->target, ": cannot make a folder in ",
+          target.parent_path().string(), ": ", strerror(errno)));
   }
   folder->lock =
       ::open(folder->staging.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -393,8 +392,8 @@ Status StagingFolder::checkRoom(uint64_t bytes) const {
   if (statvfs(staging.c_str(), &info) != 0 || info.f_blocks == 0 ||
       bytes <= uint64_t(info.f_bfree) * info.f_frsize)
     return okStatus();
-  return unavailable(concat("cannot save a checkpoint to ", target, ": it has ",
-                            bytes, " bytes, and the disk has room for ",
+  return unavailable(concat("cannot save to ", target, ": it has ", bytes,
+                            " bytes, and the disk has room for ",
                             uint64_t(info.f_bfree) * info.f_frsize,
                             "; make room"));
 }

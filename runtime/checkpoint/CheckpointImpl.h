@@ -110,6 +110,11 @@ struct Checkpoint::Impl {
   std::string describeDifference(std::span<const TensorInfo> params) const;
 };
 
+/// The failure where bytes [begin, end) of a file have another checksum than
+/// state.json says.
+Status isDamagedBetween(const optimus_support::InputFile &file, uint64_t found,
+                        size_t begin, size_t end, uint64_t expected);
+
 } // namespace optrt
 
 #endif // OPTIMUS_RUNTIME_CHECKPOINT_CHECKPOINTIMPL_H

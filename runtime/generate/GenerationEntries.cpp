@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CheckToken.h"
 #include "Text.h"
 #include "optimus-support/CachePages.h"
 
@@ -15,6 +16,20 @@
 using namespace optrt;
 using optimus_support::kPageTokens;
 using optimus_support::pagesFor;
+
+/// How many of the most probable tokens of so many rows a function says.
+static int64_t countBest(const Manifest &manifest, const Function &function,
+                         const char *output, int64_t rows) {
+  const std::optional<int64_t> index = manifest.findRole(output);
+  const Arg *arg = index ? function.findArg(*index) : nullptr;
+  if (!arg || arg->access == Access::Read)
+    return 0;
+  const Buffer &buffer = manifest.buffers[*index];
+  const std::vector<int64_t> &shape = buffer.layout.shape;
+  const bool isKnown = buffer.type == optimus_support::ElementType::F32 &&
+                       shape.size() == 3 && shape[0] == rows && shape[1] == 1;
+  return isKnown ? shape[2] / 2 : 0;
+}
 
 StatusOr<GenerationEntries> GenerationEntries::find(const std::string &library,
                                                     const Manifest &manifest) {
@@ -50,6 +65,9 @@ StatusOr<GenerationEntries> GenerationEntries::find(const std::string &library,
           found.preparers.end())
         found.preparers.push_back(preparer);
   found.vocabulary = manifest.buffers[logits].layout.shape.back();
+  const int64_t best = countBest(manifest, *found.prefill, kPromptBest, 1);
+  if (best == countBest(manifest, *found.decode, kNextBest, found.cache.slots))
+    found.best = best;
   return found;
 }
 
@@ -117,10 +135,8 @@ Status GenerationEntries::check(const GenerationRequest &request) const {
        {std::pair("the prompt", std::span<const int32_t>(request.prompt)),
         {"the continuation", request.continuation}})
     for (std::size_t i = 0; i != tokens.size(); ++i)
-      if (tokens[i] < 0 || tokens[i] >= vocabulary)
-        return invalidArgument(concat(
-            "token ", i, " of ", where, " is ", tokens[i],
-            "; expected one of the vocabulary's ", vocabulary, ", from 0 on"));
+      OPTRT_RETURN_IF_ERROR(
+          checkToken(tokens[i], vocabulary, "token ", i, " of ", where, " is"));
   // The last token that is generated is put nowhere.
   const int64_t place = context - size + 1;
   if (place < 1)
@@ -140,10 +156,8 @@ Status GenerationEntries::check(const GenerationRequest &request) const {
       return invalidArgument("expected a stop of at least one token, found an "
                              "empty one");
     for (int32_t token : stop)
-      if (token < 0 || token >= vocabulary)
-        return invalidArgument(concat("a stop has the token ", token,
-                                      "; expected one of the vocabulary's ",
-                                      vocabulary, ", from 0 on"));
+      OPTRT_RETURN_IF_ERROR(
+          checkToken(token, vocabulary, "a stop has the token"));
   }
   if (request.beams != 1)
     OPTRT_RETURN_IF_ERROR(checkBeams(request, cache));

@@ -11,14 +11,13 @@
 #include "Message.h"
 #include "RowScores.h"
 #include "TextPages.h"
+#include "optimus-support/Hash.h"
 
 #include <algorithm>
-#include <cstring>
 
 using namespace optrt;
 
-static constexpr const char *kPromptLogits = "prompt_logits",
-                            *kScoredLogits = "scored_logits";
+static constexpr const char *kScoredLogits = "scored_logits";
 
 std::string_view optrt::toString(FinishReason reason) {
   switch (reason) {
@@ -49,6 +48,9 @@ public:
   std::optional<PageCounts> pageCounts() const { return pages.counts(); }
 
 private:
+  /// Whether every process was asked for the same texts since the last step:
+  /// with others it would run other calls.
+  Status checkTogether();
   /// Lets waiting texts into free slots, the oldest first.
   void admit();
   /// Frees the slot of a text, and all others that it has.
@@ -68,9 +70,14 @@ private:
   StatusOr<std::vector<int64_t>> findDecoded();
   /// Puts these tokens into the cache; each text has one to choose.
   Status decode(std::vector<Choice> &choices);
-  /// Gives choices their rows of a function's logits, in the root.
+  /// Gives choices their rows of a function's logits, in the root; of its best
+  /// alone, where there are any and all are chosen by them. They keep them where
+  /// another function may run before they are chosen.
   Status readLogits(const Function &function, const char *output,
-                    std::span<Choice> choices);
+                    const char *best, bool keep, std::span<Choice> choices);
+  /// All rows of an output, in the root.
+  StatusOr<std::span<const float>> wholeLogits(const Function &function,
+                                               const char *output);
   /// Chooses the tokens of slots: the root does, for every process.
   Status choose(std::vector<Choice> &choices);
   /// Goes on with the best beams, each in a slot with its cache. The text's
@@ -82,8 +89,13 @@ private:
   ControlPlane &control;
   const GenerationEntries entries;
   GenerationCounters counts;
+  /// Logits of a function that no rank of this process has whole, or has where
+  /// the host cannot read.
+  HostTensor gathered;
+  std::vector<uint8_t> copied;
   TextSlots slots;
   TextPages pages;
+  Message asked; ///< texts added and cancelled since the last step
   std::vector<GeneratedPart> ended; ///< that never had a slot
   int64_t numTexts = 0;
   bool isTurnOfShort = false; ///< see findPrompt()
@@ -123,6 +135,42 @@ std::optional<PageCounts> Generator::pages() const {
 // Who comes when
 //===----------------------------------------------------------------------===//
 
+/// What must be the same in every process, where functions say so many of the
+/// best. How tokens are drawn is the root's.
+static void describe(const GenerationRequest &request, int64_t best,
+                     Message &message) {
+  auto add = [&](const std::vector<int32_t> &tokens) {
+    message.add(tokens.size());
+    for (int32_t token : tokens)
+      message.add(token);
+  };
+  add(request.prompt);
+  add(request.continuation);
+  message.add(request.stops.size());
+  std::ranges::for_each(request.stops, add);
+  for (int64_t number : {request.maxTokens, request.numBest, request.beams})
+    message.add(number);
+  message.add(request.lengthPenalty);
+  for (bool isWanted :
+       {request.wantsLogits, request.wantsScores, request.choosesAmong(best)})
+    message.add(isWanted);
+}
+
+Status Generator::Impl::checkTogether() {
+  const uint64_t own = optimus_support::hash64(asked.text());
+  asked = {};
+  const std::vector<std::string> all =
+      control.allGather(optimus_support::hashToHex(own));
+  for (std::size_t rank = 1; rank != all.size(); ++rank)
+    if (all[rank] != all.front())
+      return invalidArgument(
+          concat("rank ", rank,
+                 " and rank 0 disagree on texts: expected the "
+                 "same ones, added and cancelled in the same order between two "
+                 "steps; let every process make the same calls"));
+  return okStatus();
+}
+
 StatusOr<int64_t> Generator::Impl::add(GenerationRequest request) {
   OPTRT_RETURN_IF_ERROR(entries.check(request));
   if (!request.continuation.empty()) {
@@ -134,6 +182,7 @@ StatusOr<int64_t> Generator::Impl::add(GenerationRequest request) {
   }
   if (request.maxTokens == 0)
     request.maxTokens = entries.placeBehind(request);
+  describe(request, entries.best, asked);
   Text text;
   text.number = numTexts;
   text.slides = entries.slides(request, request.maxTokens);
@@ -148,6 +197,11 @@ StatusOr<int64_t> Generator::Impl::add(GenerationRequest request) {
 }
 
 void Generator::Impl::cancel(int64_t number) {
+  if (!slots.anyOf([&](const Text &text) {
+        return text.number == number && !text.isCancelled;
+      }))
+    return;
+  asked.add(number);
   if (slots.cancel(number))
     ended.push_back({number, {}, FinishReason::Cancelled});
 }
@@ -172,18 +226,53 @@ void Generator::Impl::leave(int64_t slot) {
 // Calls
 //===----------------------------------------------------------------------===//
 
+StatusOr<std::span<const float>>
+Generator::Impl::wholeLogits(const Function &function, const char *output) {
+  std::span<const std::byte> bytes;
+  const Manifest &manifest = session.manifest();
+  const std::optional<int64_t> index = manifest.findBuffer(output);
+  const Buffer *buffer = index ? &manifest.buffers[*index] : nullptr;
+  if (buffer && buffer->layout.localShape == buffer->layout.shape &&
+      buffer->unreduced.empty()) {
+    // Rank 0 has them all, and a copy would take as long as choosing a token.
+    if (control.isRoot()) {
+      OPTRT_ASSIGN_OR_RETURN(bytes, session.shardOf(output, 0, copied));
+    }
+  } else {
+    OPTRT_ASSIGN_OR_RETURN(gathered, session.output(function.name, output));
+    bytes = gathered.bytes;
+  }
+  return std::span(reinterpret_cast<const float *>(bytes.data()),
+                   bytes.size() / sizeof(float));
+}
+
 Status Generator::Impl::readLogits(const Function &function, const char *output,
+                                   const char *best, bool keep,
                                    std::span<Choice> choices) {
-  const StatusOr<HostTensor> logits = session.output(function.name, output);
-  OPTRT_RETURN_IF_ERROR(control.agree(logits.status()));
+  // Another text may go on from the same logits, and choose by all of them.
+  const bool isByBest =
+      best && std::ranges::all_of(choices, [&](const Choice &choice) {
+        const Text &text = slots[choice.slot];
+        return text.request.choosesAmong(entries.best) && !pages.hasTwin(text);
+      });
+  const StatusOr<std::span<const float>> all =
+      wholeLogits(function, isByBest ? best : output);
+  OPTRT_RETURN_IF_ERROR(control.agree(all.status()));
   if (!control.isRoot())
     return okStatus();
-  const std::size_t bytes = entries.vocabulary * sizeof(float);
+  const int64_t width = isByBest ? 2 * entries.best : entries.vocabulary;
+  auto rowOf = [&](int64_t row) { return all->subspan(row * width, width); };
   for (Choice &choice : choices) {
-    choice.logits.resize(entries.vocabulary * choice.rows.size());
-    for (std::size_t i = 0; i != choice.rows.size(); ++i)
-      std::memcpy(choice.logits.data() + i * entries.vocabulary,
-                  logits->bytes.data() + choice.rows[i] * bytes, bytes);
+    choice.hasBestAlone = isByBest;
+    if (choice.rows.size() == 1 && !keep) {
+      choice.logits = rowOf(choice.rows.front());
+      continue;
+    }
+    choice.kept.clear();
+    for (int64_t row : choice.rows)
+      choice.kept.insert(choice.kept.end(), rowOf(row).begin(),
+                         rowOf(row).end());
+    choice.logits = choice.kept;
   }
   return okStatus();
 }
@@ -239,7 +328,8 @@ Status Generator::Impl::takePrompt(std::vector<Choice> &choices) {
   if (text.numMissing() > 0)
     return okStatus();
   choices.push_back({.slot = chunk.slot});
-  return readLogits(prefill, kPromptLogits, std::span(choices).last(1));
+  return readLogits(prefill, kPromptLogits, kPromptBest, /*keep=*/true,
+                    std::span(choices).last(1));
 }
 
 Status Generator::Impl::takeGiven(int64_t slot, std::vector<Choice> &choices) {
@@ -275,7 +365,7 @@ Status Generator::Impl::takeGiven(int64_t slot, std::vector<Choice> &choices) {
   if (given.empty())
     return okStatus();
   if (request.wantsLogits)
-    return readLogits(score, kScoredLogits, given);
+    return readLogits(score, kScoredLogits, /*keep=*/true, given);
   if (!request.wantsScores && request.numBest == 0)
     return okStatus();
   const int64_t row = given.front().rows.front();
@@ -345,7 +435,8 @@ Status Generator::Impl::decode(std::vector<Choice> &choices) {
   OPTRT_RETURN_IF_ERROR(session.run(decode.name).status());
   ++counts.decodes;
   counts.decodedTokens += std::ssize(inputs);
-  return readLogits(decode, kNextLogits, std::span(choices).subspan(first));
+  return readLogits(decode, kNextLogits, kNextBest, /*keep=*/false,
+                    std::span(choices).subspan(first));
 }
 
 Status Generator::Impl::choose(std::vector<Choice> &choices) {
@@ -356,7 +447,8 @@ Status Generator::Impl::choose(std::vector<Choice> &choices) {
     if (!own.ok() || !control.isRoot())
       break;
     const Text &text = slots[choice.slot];
-    own = chooseNext(text, choice).withContext(concat("text ", text.number));
+    own = chooseNext(text, choice, entries.vocabulary)
+              .withContext(concat("text ", text.number));
     if (text.beams) {
       said.add(choice.candidates.size());
       for (const BeamCandidate &candidate : choice.candidates)
@@ -365,8 +457,15 @@ Status Generator::Impl::choose(std::vector<Choice> &choices) {
       said.add(choice.token);
     }
   }
-  OPTRT_RETURN_IF_ERROR(control.agree(own));
-  Message heard(control.allGather(said.text()).front());
+  // What it has chosen, or why it has not.
+  constexpr std::string_view kChosen = "+";
+  std::string told = control
+                         .allGather(own.ok() ? concat(kChosen, said.text())
+                                             : ControlPlane::encode(own))
+                         .front();
+  if (!told.starts_with(kChosen))
+    return ControlPlane::decode(told);
+  Message heard(told.substr(kChosen.size()));
   bool isWhole = true;
   for (Choice &choice : choices) {
     if (!slots[choice.slot].beams) {
@@ -405,6 +504,7 @@ Generator::Impl::extendBeams(Text &text, const Choice &choice) {
 }
 
 StatusOr<std::vector<GeneratedPart>> Generator::Impl::step() {
+  OPTRT_RETURN_IF_ERROR(checkTogether());
   std::vector<GeneratedPart> parts = std::move(ended);
   ended.clear();
   for (int64_t slot : slots.findTaken())

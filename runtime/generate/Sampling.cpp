@@ -8,11 +8,14 @@
 
 #include "optimus-runtime/Sampling.h"
 
+#include "CheckToken.h"
+
 #include "optimus-support/Philox.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 using namespace optrt;
 
@@ -22,11 +25,54 @@ constexpr uint32_t kSamplingStream = optimus_support::kFirstReservedStream;
 /// The steps of a stream of random numbers.
 constexpr uint64_t kMostAlternatives = uint64_t(1) << 48;
 
-/// Tokens with what they weigh, the heaviest first.
 struct Candidate {
   int32_t token;
-  double logit;
-  double weight = 0;
+  double value;
+};
+
+/// Tokens from the highest value on, of equal ones by number, and their
+/// weights: e^(value / temperature), that of the highest being 1. Tokens of
+/// about one value share a place. Only a place where something ends is sorted,
+/// and only places up to it are weighed.
+class Ranking {
+public:
+  Ranking(std::span<const double> values, double highest, double temperature);
+
+  /// Tokens above minus infinity.
+  std::size_t size() const { return begins[kPlaces]; }
+  double weigh(int32_t token) const {
+    return std::exp(values[token] / temperature - highest / temperature);
+  }
+  int32_t at(std::size_t rank) {
+    const int place = placeOf(rank);
+    sort(place);
+    return order[rank];
+  }
+  /// Of the first tokens.
+  double sumOf(std::size_t count);
+  /// How many of the first tokens there are until their sum is at least `sum`,
+  /// or above it; `most` where it never is.
+  std::size_t reach(double sum, bool isAbove, std::size_t most);
+  /// Tokens that weigh at least so much.
+  std::size_t countFrom(double weight) const;
+
+private:
+  static constexpr int kPlaces = 255;
+
+  int placeOf(std::size_t rank) const {
+    return static_cast<int>(std::upper_bound(begins, begins + kPlaces, rank) -
+                            begins - 1);
+  }
+  double weighPlace(int place);
+  void sort(int place);
+
+  std::span<const double> values;
+  double highest, temperature;
+  std::vector<int32_t> order; ///< by places, within one by number or sorted
+  std::size_t begins[kPlaces + 1] = {};
+  double sums[kPlaces] = {};
+  int weighed = 0; ///< places
+  bool isSorted[kPlaces] = {};
 };
 } // namespace
 
@@ -53,20 +99,16 @@ Status SamplingOptions::check(int64_t vocabulary) const {
       return invalidArgument(concat("the ", range.name, " is ", range.value,
                                     "; expected ", range.expected));
   for (const auto &[token, bias] : logitBias) {
-    if (token < 0 || token >= vocabulary)
-      return invalidArgument(concat("a bias is for the token ", token,
-                                    "; expected one of the vocabulary's ",
-                                    vocabulary, ", from 0 on"));
+    OPTRT_RETURN_IF_ERROR(
+        checkToken(token, vocabulary, "a bias is for the token"));
     if (!std::isfinite(bias))
       return invalidArgument(concat("the bias of token ", token, " is ", bias,
                                     "; expected a finite number"));
   }
   auto checkTokens = [&](const char *where, const auto &tokens) -> Status {
     for (int32_t token : tokens)
-      if (token < 0 || token >= vocabulary)
-        return invalidArgument(concat(
-            "the ", where, " of copies has the token ", token,
-            "; expected one of the vocabulary's ", vocabulary, ", from 0 on"));
+      OPTRT_RETURN_IF_ERROR(checkToken(token, vocabulary, "the ", where,
+                                       " of copies has the token"));
     return okStatus();
   };
   if (copyingSource)
@@ -108,8 +150,11 @@ static std::vector<double> penalize(std::span<const float> logits,
   std::vector<double> values(logits.begin(), logits.end());
   for (const auto &[token, bias] : options.logitBias)
     values[token] += bias;
+  const bool countsTokens = options.repetitionPenalty != 1 ||
+                            options.presencePenalty != 0 ||
+                            options.frequencyPenalty != 0;
   std::map<int32_t, int64_t> counts;
-  for (int32_t token : generated)
+  for (int32_t token : countsTokens ? generated : std::span<const int32_t>())
     ++counts[token];
   if (options.repetitionPenalty != 1) {
     std::map<int32_t, int64_t> seen = counts;
@@ -131,36 +176,102 @@ static std::vector<double> penalize(std::span<const float> logits,
   return values;
 }
 
-/// Sets weights to e^(logit − highest), and returns their sum.
-static double weigh(std::span<Candidate> candidates) {
+Ranking::Ranking(std::span<const double> values, double highest,
+                 double temperature)
+    : values(values), highest(highest), temperature(temperature) {
+  constexpr double kPlacesOfUnit = 16, kMostPlacesOfUnit = 1e9;
+  const double ofUnit =
+      std::min(kPlacesOfUnit / temperature, kMostPlacesOfUnit);
+  // Behind the last place there is minus infinity.
+  std::vector<uint8_t> places(values.size());
+  std::size_t counts[kPlaces + 1] = {};
+  for (std::size_t token = 0; token != values.size(); ++token) {
+    const double below = (highest - values[token]) * ofUnit;
+    const int place = below < kPlaces - 1 ? static_cast<int>(below)
+                      : below < HUGE_VAL  ? kPlaces - 1
+                                          : kPlaces;
+    places[token] = static_cast<uint8_t>(place);
+    ++counts[place];
+  }
+  std::size_t next[kPlaces + 1] = {};
+  for (int place = 0; place != kPlaces; ++place)
+    next[place + 1] = begins[place + 1] = begins[place] + counts[place];
+  order.resize(values.size());
+  for (std::size_t token = 0; token != values.size(); ++token)
+    order[next[places[token]]++] = static_cast<int32_t>(token);
+}
+
+/// All places before it have been weighed.
+double Ranking::weighPlace(int place) {
+  if (place == weighed) {
+    for (std::size_t i = begins[place]; i != begins[place + 1]; ++i)
+      sums[place] += weigh(order[i]);
+    ++weighed;
+  }
+  return sums[place];
+}
+
+void Ranking::sort(int place) {
+  if (std::exchange(isSorted[place], true))
+    return;
+  std::sort(order.begin() + static_cast<std::ptrdiff_t>(begins[place]),
+            order.begin() + static_cast<std::ptrdiff_t>(begins[place + 1]),
+            [&](int32_t a, int32_t b) {
+              return values[a] != values[b] ? values[a] > values[b] : a < b;
+            });
+}
+
+double Ranking::sumOf(std::size_t count) {
   double sum = 0;
-  for (Candidate &each : candidates)
-    sum += each.weight = std::exp(each.logit - candidates.front().logit);
+  for (int place = 0; place != kPlaces && begins[place] < count; ++place) {
+    const double all = weighPlace(place);
+    if (begins[place + 1] <= count) {
+      sum += all;
+      continue;
+    }
+    sort(place);
+    for (std::size_t i = begins[place]; i != count; ++i)
+      sum += weigh(order[i]);
+  }
   return sum;
 }
 
-/// The first candidates that top-k, top-p and min-p leave.
-static std::size_t countKept(std::span<Candidate> candidates,
-                             const SamplingOptions &options) {
-  std::size_t kept = candidates.size();
-  if (options.topK > 0)
-    kept = std::min(kept, static_cast<std::size_t>(options.topK));
-  if (options.topP < 1) {
-    const double sum = weigh(candidates.first(kept));
-    double together = 0;
-    for (std::size_t i = 0; i != kept; ++i) {
-      together += candidates[i].weight;
-      if (together >= options.topP * sum) {
-        kept = i + 1;
-        break;
-      }
+std::size_t Ranking::reach(double sum, bool isAbove, std::size_t most) {
+  auto isThere = [&](double found) {
+    return isAbove ? found > sum : found >= sum;
+  };
+  double together = 0;
+  for (int place = 0; place != kPlaces && begins[place] < most; ++place) {
+    const double all = weighPlace(place);
+    if (!isThere(together + all)) {
+      together += all;
+      continue;
     }
+    sort(place);
+    const std::size_t end = std::min(begins[place + 1], most);
+    for (std::size_t i = begins[place]; i != end; ++i) {
+      together += weigh(order[i]);
+      if (isThere(together))
+        return i + 1;
+    }
+    // The sum of the place was rounded otherwise.
+    return end;
   }
-  // The heaviest weighs 1.
-  weigh(candidates.first(kept));
-  while (kept > 1 && candidates[kept - 1].weight < options.minP)
-    --kept;
-  return kept;
+  return most;
+}
+
+std::size_t Ranking::countFrom(double weight) const {
+  for (int place = 0; place != kPlaces; ++place) {
+    const auto begin =
+                   order.begin() + static_cast<std::ptrdiff_t>(begins[place]),
+               end = order.begin() +
+                     static_cast<std::ptrdiff_t>(begins[place + 1]);
+    const auto there = std::count_if(
+        begin, end, [&](int32_t token) { return weigh(token) >= weight; });
+    if (there != end - begin)
+      return begins[place] + static_cast<std::size_t>(there);
+  }
+  return size();
 }
 
 Status optrt::checkLogit(int64_t token, float logit) {
@@ -171,11 +282,92 @@ Status optrt::checkLogit(int64_t token, float logit) {
   return okStatus();
 }
 
+static Status noToken() {
+  return invalidArgument("no token has a logit above minus infinity");
+}
+
 static Status checkLogits(std::span<const float> logits) {
+  // Almost always all are, and then vectors say so.
+  bool areAll = true;
+  for (float logit : logits)
+    areAll &= logit < HUGE_VALF;
+  if (areAll)
+    return okStatus();
   for (std::size_t token = 0; token != logits.size(); ++token)
     OPTRT_RETURN_IF_ERROR(
         checkLogit(static_cast<int64_t>(token), logits[token]));
   return okStatus();
+}
+
+bool SamplingOptions::choosesAmong(int64_t best) const {
+  return best > 0 && logitBias.empty() && repetitionPenalty == 1 &&
+         presencePenalty == 0 && frequencyPenalty == 0 &&
+         copyingPenalty.value_or(1) == 1 &&
+         (temperature == 0 || (topK > 0 && topK <= best));
+}
+
+/// Whether the highest logit is chosen: so low a temperature leaves it alone,
+/// too.
+static bool isGreedy(const SamplingOptions &options, double highest) {
+  return options.temperature == 0 ||
+         !std::isfinite(highest / options.temperature);
+}
+
+/// The number of one of these, which top-p and min-p leave, by their values
+/// divided by the temperature, above 0.
+static int32_t draw(std::span<const double> values, double highest,
+                    const SamplingOptions &options, std::size_t place) {
+  Ranking ranking(values, highest, options.temperature);
+  std::size_t kept = ranking.size();
+  if (options.topP < 1)
+    kept = ranking.reach(options.topP * ranking.sumOf(kept), /*isAbove=*/false,
+                         kept);
+  if (options.minP > 0)
+    kept = std::min(kept, ranking.countFrom(options.minP));
+  const uint64_t bits = optimus_support::philoxBlock(
+      options.seed, kSamplingStream, options.alternative, place)[0];
+  const double uniform = static_cast<double>(bits >> 11) * 0x1p-53;
+  return ranking.at(
+      ranking.reach(uniform * ranking.sumOf(kept), /*isAbove=*/true, kept) - 1);
+}
+
+/// One of the tokens that top-k has left. They weigh in the order of their
+/// numbers, whoever found them.
+static int32_t drawAmong(std::vector<Candidate> candidates,
+                         const SamplingOptions &options, std::size_t place) {
+  std::ranges::sort(candidates, {}, &Candidate::token);
+  std::vector<double> values;
+  for (const Candidate &each : candidates)
+    values.push_back(each.value);
+  return candidates[draw(values, std::ranges::max(values), options, place)]
+      .token;
+}
+
+StatusOr<int32_t> optrt::sampleBest(std::span<const float> best,
+                                    int64_t vocabulary,
+                                    std::size_t numGenerated,
+                                    const SamplingOptions &options) {
+  const std::size_t count = best.size() / 2;
+  std::vector<Candidate> candidates;
+  for (std::size_t i = 0; i != count; ++i) {
+    const float logit = best[i], token = best[count + i];
+    if (logit == -HUGE_VALF)
+      break;
+    if (!(token >= 0 && token < static_cast<float>(vocabulary)))
+      return internal(concat("the library has the token ", token,
+                             " among the most probable ones; expected one of "
+                             "the vocabulary's ",
+                             vocabulary));
+    OPTRT_RETURN_IF_ERROR(checkLogit(static_cast<int64_t>(token), logit));
+    candidates.push_back({static_cast<int32_t>(token), logit});
+  }
+  if (candidates.empty())
+    return noToken();
+  if (isGreedy(options, candidates.front().value))
+    return candidates.front().token;
+  candidates.resize(
+      std::min(candidates.size(), static_cast<std::size_t>(options.topK)));
+  return drawAmong(std::move(candidates), options, numGenerated);
 }
 
 StatusOr<int32_t> optrt::sampleToken(std::span<const float> logits,
@@ -185,41 +377,22 @@ StatusOr<int32_t> optrt::sampleToken(std::span<const float> logits,
   OPTRT_RETURN_IF_ERROR(checkLogits(logits));
   const std::vector<double> values =
       penalize(logits, prompt, generated, options);
-  auto isHigher = [&](int32_t a, int32_t b) {
-    return values[a] != values[b] ? values[a] > values[b] : a < b;
-  };
-  std::vector<int32_t> order(values.size());
-  std::iota(order.begin(), order.end(), 0);
-  const auto best = std::min_element(order.begin(), order.end(), isHigher);
-  if (best == order.end() || values[*best] == -HUGE_VAL)
-    return invalidArgument("no token has a logit above minus infinity");
-  // So low a temperature leaves the highest logit alone, too.
-  if (options.temperature == 0 ||
-      !std::isfinite(values[*best] / options.temperature))
-    return *best;
-  // Most of a large vocabulary is left out, and need not be sorted.
-  auto end = order.end();
-  if (options.topK > 0 && options.topK < static_cast<int64_t>(order.size())) {
-    end = order.begin() + options.topK;
-    std::partial_sort(order.begin(), end, order.end(), isHigher);
-  } else {
-    std::sort(order.begin(), end, isHigher);
+  // The first of equal ones.
+  const auto best = std::max_element(values.begin(), values.end());
+  if (best == values.end() || *best == -HUGE_VAL)
+    return noToken();
+  if (isGreedy(options, *best))
+    return static_cast<int32_t>(best - values.begin());
+  if (options.topK == 0)
+    return draw(values, *best, options, generated.size());
+  Ranking ranking(values, *best, options.temperature);
+  std::vector<Candidate> candidates(
+      std::min(ranking.size(), static_cast<std::size_t>(options.topK)));
+  for (std::size_t i = 0; i != candidates.size(); ++i) {
+    const int32_t token = ranking.at(i);
+    candidates[i] = {token, values[token]};
   }
-  std::vector<Candidate> candidates;
-  for (auto token = order.begin(); token != end; ++token)
-    if (values[*token] != -HUGE_VAL)
-      candidates.push_back({*token, values[*token] / options.temperature});
-  const std::size_t kept = countKept(candidates, options);
-  const double sum = weigh(std::span(candidates).first(kept));
-  const uint64_t bits = optimus_support::philoxBlock(
-      options.seed, kSamplingStream, options.alternative, generated.size())[0];
-  double left = static_cast<double>(bits >> 11) * 0x1p-53 * sum;
-  for (std::size_t i = 0; i + 1 < kept; ++i) {
-    left -= candidates[i].weight;
-    if (left < 0)
-      return candidates[i].token;
-  }
-  return candidates[kept - 1].token;
+  return drawAmong(std::move(candidates), options, generated.size());
 }
 
 namespace {

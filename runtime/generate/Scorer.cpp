@@ -8,6 +8,8 @@
 
 #include "optimus-runtime/Generator.h"
 
+#include "CheckToken.h"
+
 #include "optimus-support/CachePages.h"
 
 #include <algorithm>
@@ -53,10 +55,8 @@ Status GenerationEntries::checkScored(std::span<const int32_t> tokens,
                                   cache.poolOf(0).count * kPageTokens,
                                   " of a rank's pages, and one behind them"));
   for (int64_t i = 0; i != size; ++i)
-    if (tokens[i] < 0 || tokens[i] >= vocabulary)
-      return invalidArgument(concat("token ", i, " of the text is ", tokens[i],
-                                    "; expected one of the vocabulary's ",
-                                    vocabulary, ", from 0 on"));
+    OPTRT_RETURN_IF_ERROR(
+        checkToken(tokens[i], vocabulary, "token ", i, " of the text is"));
   return okStatus();
 }
 

@@ -97,17 +97,17 @@ bool TextPages::hasTwin(const Text &text) const {
            !other.hasWholePrompt() &&
            other.request.prompt == text.request.prompt;
   };
-  return slots.anyOf(isTwin);
+  return pool && slots.anyOf(isTwin);
 }
 
 void TextPages::keepForTwins(std::span<const Choice> choices) {
   for (const Choice &choice : choices) {
     Text &text = slots[choice.slot];
     const bool isFirst = text.generated.empty() && !text.isInBeams();
-    if (!pool || !isFirst || text.isGiven() || text.slides || !hasTwin(text))
+    if (!isFirst || text.isGiven() || text.slides || !hasTwin(text))
       continue;
     text.isForkable = true;
-    text.firstLogits = choice.logits;
+    text.firstLogits.assign(choice.logits.begin(), choice.logits.end());
   }
 }
 
@@ -127,7 +127,8 @@ Status TextPages::forkPrompts(std::vector<Choice> &choices) {
           // For what is not shared.
           pool->numFree(pool->groupOf(slot)) == 0)
         continue;
-      choices.push_back({.slot = slot, .logits = other.firstLogits});
+      choices.push_back({.slot = slot});
+      choices.back().keep(other.firstLogits);
       OPTRT_RETURN_IF_ERROR(forkPrompt(from, slot));
       break;
     }

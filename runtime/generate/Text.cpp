@@ -29,7 +29,8 @@ GeneratedPart Text::extend(Choice &choice) {
   generated.push_back(choice.token);
   GeneratedPart part;
   part.text = number;
-  part.logits = std::move(choice.logits);
+  if (request.wantsLogits)
+    part.logits = std::move(choice.kept);
   part.score = choice.score;
   part.best = std::move(choice.best);
   int64_t end = std::ssize(generated);
@@ -50,7 +51,12 @@ GeneratedPart Text::extend(Choice &choice) {
   return part;
 }
 
-Status optrt::chooseNext(const Text &text, Choice &choice) {
+bool GenerationRequest::choosesAmong(int64_t best) const {
+  return beams == 1 && continuation.empty() && !wantsLogits && !wantsScores &&
+         numBest == 0 && sampling.choosesAmong(best);
+}
+
+Status optrt::chooseNext(const Text &text, Choice &choice, int64_t vocabulary) {
   const GenerationRequest &request = text.request;
   if (text.beams) {
     OPTRT_ASSIGN_OR_RETURN(choice.candidates, text.beams->search.findCandidates(
@@ -58,7 +64,11 @@ Status optrt::chooseNext(const Text &text, Choice &choice) {
                                                   request.sampling));
     return okStatus();
   }
-  if (choice.given) {
+  if (choice.hasBestAlone) {
+    OPTRT_ASSIGN_OR_RETURN(choice.token,
+                           sampleBest(choice.logits, vocabulary,
+                                      text.generated.size(), request.sampling));
+  } else if (choice.given) {
     choice.token = *choice.given;
     // Otherwise it has its scores.
     if (!request.wantsLogits)
@@ -72,8 +82,8 @@ Status optrt::chooseNext(const Text &text, Choice &choice) {
     choice.score = logProbability(choice.logits, choice.token);
   if (request.numBest > 0)
     choice.best = mostProbable(choice.logits, request.numBest);
-  if (!request.wantsLogits)
-    choice.logits.clear();
+  if (request.wantsLogits && choice.kept.empty())
+    choice.keep(choice.logits);
   return okStatus();
 }
 

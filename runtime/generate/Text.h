@@ -14,8 +14,12 @@
 
 namespace optrt {
 
-/// The logits of decode, a row a slot.
-inline constexpr const char *kNextLogits = "next_logits";
+/// The logits of decode, a row a slot, and those of prefill; the best of either
+/// where the library has them: the highest, and then their tokens.
+inline constexpr const char *kNextLogits = "next_logits",
+                            *kNextBest = "next_best",
+                            *kPromptLogits = "prompt_logits",
+                            *kPromptBest = "prompt_best";
 
 /// A token that follows a text, and its logits where they are wanted; or what
 /// follows its beams.
@@ -25,9 +29,17 @@ struct Choice {
   std::optional<int32_t> given = {};
   int32_t token = 0;
   std::vector<BeamCandidate> candidates = {};
-  std::vector<float> logits = {};
+  /// Of these rows: kept here, or where a session has them until it runs again.
+  std::span<const float> logits = {};
+  std::vector<float> kept = {};
+  bool hasBestAlone = false; ///< in place of all logits
   double score = 0;
   std::vector<ScoredToken> best = {};
+
+  void keep(std::span<const float> rows) {
+    kept.assign(rows.begin(), rows.end());
+    logits = kept;
+  }
 };
 
 /// A search, and the slots of its beams.
@@ -87,7 +99,7 @@ struct Text {
 };
 
 /// In the root: chooses by the choice's logits.
-Status chooseNext(const Text &text, Choice &choice);
+Status chooseNext(const Text &text, Choice &choice, int64_t vocabulary);
 
 } // namespace optrt
 

@@ -62,12 +62,15 @@ public:
   /// Gives the slots of beams what their parents have.
   Status forkBeams(Text &text, const TextBeams::Moves &moves);
 
+  /// Whether another text with the same prompt has yet to take it in, and may
+  /// go on from where this one has.
+  bool hasTwin(const Text &text) const;
+
 private:
   /// The pages of other texts that the prompt of one begins with, in whole
   /// chunks, from so many tokens on.
   std::vector<int32_t> findPrefix(const Text &text, int64_t group,
                                   std::span<const int32_t> before) const;
-  bool hasTwin(const Text &text) const;
   Status forkPrompt(int64_t from, int64_t into);
   /// Shares the pages of parents, and copies the last one where others write
   /// it, too.

@@ -9,12 +9,12 @@
 #include "CollectiveCosts.h"
 
 #include "MachineProfile.h"
+#include "Timing.h"
 
 #include "optimus-support/InputFile.h"
 
 #include <algorithm>
 #include <set>
-#include <sys/resource.h>
 
 namespace optrt {
 namespace {
@@ -26,16 +26,6 @@ float element(int rank, int64_t i) {
 
 /// Of one measurement; ranks agree on their times by a collective, too.
 constexpr int kMostRepeats = 200;
-
-/// Of all threads of this process.
-double getProcessorSeconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  auto toSeconds = [](const timeval &time) {
-    return double(time.tv_sec) + double(time.tv_usec) * 1e-6;
-  };
-  return toSeconds(usage.ru_utime) + toSeconds(usage.ru_stime);
-}
 
 /// One rank's buffers and its way through the list of measurements. All ranks
 /// go the same way; what decides is agreed through collectives.
@@ -87,8 +77,7 @@ public:
     result.processorSeconds = std::max(0.0, spent / repeats - meetingSeconds);
     // A collective takes as long as its slowest rank.
     OPTRT_RETURN_IF_ERROR(largest(times.data(), repeats));
-    std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
-    result.seconds = times[repeats / 2];
+    result.seconds = takeMedian(std::move(times));
     return check(desc, result.wrong);
   }
 
@@ -115,12 +104,12 @@ private:
   template <typename Work>
   StatusOr<double> spend(Work work, int times) {
     OPTRT_RETURN_IF_ERROR(meet());
-    const double before = isFirst ? getProcessorSeconds() : 0;
+    const double before = getProcessorSeconds(RUSAGE_SELF);
     for (int i = 0; i != times; ++i)
       OPTRT_RETURN_IF_ERROR(work());
     OPTRT_RETURN_IF_ERROR(meet());
-    float spent =
-        static_cast<float>(isFirst ? getProcessorSeconds() - before : 0);
+    float spent = static_cast<float>(
+        isFirst ? getProcessorSeconds(RUSAGE_SELF) - before : 0);
     OPTRT_RETURN_IF_ERROR(
         mover.run({OPTRT_ALL_REDUCE, OPTRT_SUM, 0, 0, 1, 1, 1, 1, OPTRT_F32},
                   &spent, &spent));

@@ -11,6 +11,7 @@
 #include "ComputeLoops.h"
 #include "ComputeShapes.h"
 #include "Operands.h"
+#include "Timing.h"
 
 #include "optimus-runtime/RankTeam.h"
 #include "optimus-support/ElementType.h"
@@ -100,12 +101,6 @@ optrt_pack_desc PackPoint::command() const {
 }
 
 namespace {
-
-double takeMedian(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2,
-                   values.end());
-  return values[values.size() / 2];
-}
 
 /// Something that is timed round by round.
 struct Timed {

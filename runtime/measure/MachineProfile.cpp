@@ -97,6 +97,18 @@ StatusOr<FileLock> lockProfile(const std::string &path) {
                            std::chrono::seconds(5));
 }
 
+/// Reads a profile, if there is one, lets `change` change it and writes it
+/// back.
+template <typename Change>
+Status changeProfile(const std::string &path, Change change) {
+  // Another measurement may be merging its results.
+  OPTRT_ASSIGN_OR_RETURN(FileLock lock, lockProfile(path));
+  OPTRT_ASSIGN_OR_RETURN(Json profile, readProfile(path));
+  OPTRT_RETURN_IF_ERROR(change(profile));
+  return optimus_support::OutputFile::write(path, profile.dump(2) + "\n")
+      .withContext("--profile");
+}
+
 } // namespace
 
 Status checkMachineProfile(const std::string &path, const Json &gpu) {
@@ -108,36 +120,32 @@ Status checkMachineProfile(const std::string &path, const Json &gpu) {
 
 Status replaceInMachineProfile(const std::string &path,
                                const std::string &section, const Json &value) {
-  OPTRT_ASSIGN_OR_RETURN(FileLock lock, lockProfile(path));
-  OPTRT_ASSIGN_OR_RETURN(Json profile, readProfile(path));
-  profile[section] = value;
-  return optimus_support::OutputFile::write(path, profile.dump(2) + "\n")
-      .withContext("--profile");
+  return changeProfile(path, [&](Json &profile) {
+    profile[section] = value;
+    return okStatus();
+  });
 }
 
 Status mergeIntoMachineProfile(const std::string &path,
                                const std::string &section, const Json &entries,
                                std::span<const char *const> keys,
                                const Json &gpu) {
-  // Another measurement may be merging its results.
-  OPTRT_ASSIGN_OR_RETURN(FileLock lock, lockProfile(path));
-  OPTRT_ASSIGN_OR_RETURN(Json profile, readProfile(path));
-  OPTRT_RETURN_IF_ERROR(checkGpu(path, profile, gpu));
-  if (!gpu.is_null())
-    profile["gpu"] = gpu;
-  Json merged = Json::array();
-  if (profile.contains(section))
-    for (const Json &old : profile[section])
-      if (std::none_of(entries.begin(), entries.end(), [&](const Json &entry) {
-            return sameKeys(old, entry, keys);
-          }))
-        merged.push_back(old);
-  for (const Json &entry : entries)
-    merged.push_back(entry);
-  profile[section] = std::move(merged);
-
-  return optimus_support::OutputFile::write(path, profile.dump(2) + "\n")
-      .withContext("--profile");
+  return changeProfile(path, [&](Json &profile) -> Status {
+    OPTRT_RETURN_IF_ERROR(checkGpu(path, profile, gpu));
+    if (!gpu.is_null())
+      profile["gpu"] = gpu;
+    Json merged = Json::array();
+    if (profile.contains(section))
+      for (const Json &old : profile[section])
+        if (std::none_of(
+                entries.begin(), entries.end(),
+                [&](const Json &entry) { return sameKeys(old, entry, keys); }))
+          merged.push_back(old);
+    for (const Json &entry : entries)
+      merged.push_back(entry);
+    profile[section] = std::move(merged);
+    return okStatus();
+  });
 }
 
 LinearCost fitLinearCost(std::span<const CostPoint> points) {

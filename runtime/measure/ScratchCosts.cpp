@@ -8,95 +8,57 @@
 
 #include "ScratchCosts.h"
 
+#include "Timing.h"
+#include "base/ScratchFile.h"
+
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <fcntl.h>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <thread>
-#include <unistd.h>
 #include <vector>
 
 namespace optrt {
 namespace {
 
 /// As a large tensor; so many of them, a direction, in a round.
-constexpr size_t kPiece = size_t(4) << 20;
+constexpr int64_t kPiece = int64_t(4) << 20;
 constexpr int kPieces = 12;
 
-double processorSeconds() {
-  rusage usage{};
-  getrusage(RUSAGE_THREAD, &usage);
-  auto toSeconds = [](const timeval &time) {
-    return double(time.tv_sec) + 1e-6 * double(time.tv_usec);
-  };
-  return toSeconds(usage.ru_utime) + toSeconds(usage.ru_stime);
+struct Free {
+  void operator()(char *memory) const { std::free(memory); }
+};
+
+/// In huge pages, of no zeros.
+std::unique_ptr<char, Free> makePiece() {
+  constexpr std::size_t kHugePage = std::size_t(2) << 20;
+  std::unique_ptr<char, Free> piece(
+      static_cast<char *>(std::aligned_alloc(kHugePage, kPiece)));
+  if (!piece)
+    return piece;
+  madvise(piece.get(), kPiece, MADV_HUGEPAGE);
+  for (int64_t at = 0; at != kPiece; ++at)
+    piece.get()[at] = static_cast<char>(uint64_t(at) * 2654435761u >> 16);
+  return piece;
 }
 
-/// Memory in huge pages, and a file without a name, of two regions.
-class Scratch {
-public:
-  ~Scratch() {
-    if (file >= 0)
-      close(file);
-    for (char *one : memory)
-      if (one)
-        munmap(one, kPiece);
+/// All pieces of one of the file's two regions.
+StatusOr<ScratchCost> move(ScratchFile &file, bool writes, int region,
+                           char *memory) {
+  const double before = getProcessorSeconds(RUSAGE_THREAD);
+  const auto begin = std::chrono::steady_clock::now();
+  for (int piece = 0; piece != kPieces; ++piece) {
+    char *at = file.start() + (region * kPieces + piece) * kPiece;
+    OPTRT_RETURN_IF_ERROR(writes ? file.write(at, memory, kPiece)
+                                 : file.read(at, memory, kPiece));
   }
-
-  Status open(const std::string &folder) {
-    auto fail = [&](int error) {
-      return unavailable(concat("cannot time a scratch file in '", folder,
-                                "': ", std::strerror(error)));
-    };
-    std::string path = folder + "/optimus-scratch-XXXXXX";
-    file = mkostemp(path.data(), O_CLOEXEC);
-    if (file < 0)
-      return fail(errno);
-    unlink(path.c_str());
-    if (int error = posix_fallocate(file, 0, 2 * kPieces * kPiece))
-      return fail(error);
-    // A file system that knows no direct access goes through its cache.
-    fcntl(file, F_SETFL, fcntl(file, F_GETFL) | O_DIRECT);
-    for (char *&one : memory) {
-      void *got = mmap(nullptr, kPiece, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      if (got == MAP_FAILED)
-        return fail(errno);
-      one = static_cast<char *>(got);
-      madvise(one, kPiece, MADV_HUGEPAGE);
-      for (size_t at = 0; at != kPiece; ++at)
-        one[at] = static_cast<char>(at * 2654435761u >> 16);
-    }
-    return okStatus();
-  }
-
-  /// All pieces of a region; nothing where the disk fails.
-  ScratchCost move(bool writes, int region) const {
-    const double before = processorSeconds();
-    const auto begin = std::chrono::steady_clock::now();
-    char *own = memory[writes];
-    for (int piece = 0; piece != kPieces; ++piece) {
-      const off_t at = off_t(region * kPieces + piece) * off_t(kPiece);
-      const ssize_t done =
-          writes ? pwrite(file, own, kPiece, at) : pread(file, own, kPiece, at);
-      if (done != ssize_t(kPiece))
-        return {};
-    }
-    const double seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
-            .count();
-    constexpr double kBytes = double(kPieces) * double(kPiece);
-    return {kBytes / seconds, (processorSeconds() - before) / kBytes};
-  }
-
-private:
-  int file = -1;
-  char *memory[2] = {nullptr, nullptr};
-};
+  const std::chrono::duration<double> seconds =
+      std::chrono::steady_clock::now() - begin;
+  constexpr double kBytes = double(kPieces) * double(kPiece);
+  return ScratchCost{kBytes / seconds.count(),
+                     (getProcessorSeconds(RUSAGE_THREAD) - before) / kBytes};
+}
 
 /// Of each figure.
 ScratchCost medianOf(const std::vector<ScratchCost> &costs) {
@@ -104,9 +66,7 @@ ScratchCost medianOf(const std::vector<ScratchCost> &costs) {
     std::vector<double> values;
     for (const ScratchCost &one : costs)
       values.push_back(one.*figure);
-    std::nth_element(values.begin(), values.begin() + values.size() / 2,
-                     values.end());
-    return values[values.size() / 2];
+    return takeMedian(std::move(values));
   };
   return {middle(&ScratchCost::bytesPerSecond),
           middle(&ScratchCost::processorSeconds)};
@@ -123,21 +83,29 @@ nlohmann::ordered_json scratchEntry(const ScratchCosts &costs) {
 
 StatusOr<ScratchCosts> measureScratchCosts(const std::string &folder,
                                            int rounds) {
-  Scratch scratch;
-  OPTRT_RETURN_IF_ERROR(scratch.open(folder));
+  OPTRT_ASSIGN_OR_RETURN(
+      std::unique_ptr<ScratchFile> file,
+      ScratchFile::create(folder, 2 * kPieces * kPiece, "measurements"));
+  const auto read = makePiece(), written = makePiece();
+  if (!read || !written)
+    return unavailable(
+        concat("cannot allocate ", kPiece, " bytes to time a scratch file"));
   // What was never written reads as zeros, and is written more slowly.
   for (int region : {0, 1})
-    scratch.move(/*writes=*/true, region);
+    OPTRT_RETURN_IF_ERROR(
+        move(*file, /*writes=*/true, region, written.get()).status());
   std::vector<ScratchCost> in, out;
   for (int round = 0; round != std::max(1, rounds); ++round) {
-    ScratchCost read;
-    std::thread reader([&] { read = scratch.move(/*writes=*/false, 0); });
-    out.push_back(scratch.move(/*writes=*/true, 1));
+    StatusOr<ScratchCost> own = ScratchCost();
+    std::thread reader(
+        [&] { own = move(*file, /*writes=*/false, 0, read.get()); });
+    StatusOr<ScratchCost> other =
+        move(*file, /*writes=*/true, 1, written.get());
     reader.join();
-    in.push_back(read);
-    if (in.back().bytesPerSecond <= 0 || out.back().bytesPerSecond <= 0)
-      return unavailable(concat("cannot time a scratch file in '", folder,
-                                "': the disk fails"));
+    OPTRT_RETURN_IF_ERROR(own.status());
+    OPTRT_RETURN_IF_ERROR(other.status());
+    in.push_back(*own);
+    out.push_back(*other);
   }
   return ScratchCosts{medianOf(in), medianOf(out)};
 }

@@ -100,7 +100,10 @@ int failBySystem(const Twine &what) {
 
 int compileOne(const Request &request,
                llvm::function_ref<int(int, char **)> compile) {
-  if (request.nice != 0 && nice(static_cast<int>(request.nice)) == -1)
+  // A niceness of -1 is no failure.
+  errno = 0;
+  if (request.nice != 0 && nice(static_cast<int>(request.nice)) == -1 &&
+      errno != 0)
     return failBySystem("nice");
   std::vector<std::string> words = request.arguments;
   words.insert(words.begin(), kTool.str());

@@ -376,6 +376,8 @@ void addBench(CLI::App &app, BenchOptions &options, JobOptions &job) {
   for (auto [name, number, least, help] :
        {std::tuple("--largest", &options.largest, 32,
                    "With --gemm: the most features of a product"),
+        {"--prompt", &options.prompt, 1,
+         "With --generate: tokens of the prompt, or as many as a slot holds"},
         {"--rounds", &options.rounds, 1,
          "With --gemm or --generate: rounds in which all is timed; the median "
          "counts"}})
@@ -384,7 +386,7 @@ void addBench(CLI::App &app, BenchOptions &options, JobOptions &job) {
         ->check(inRange(least, 1 << 20));
   bench
       ->add_flag("--generate", options.generate,
-                 "Time a prompt of 512 tokens and 128 new ones, in the columns "
+                 "Time a prompt and 128 new tokens, in the columns "
                  "of llama-bench, beside a plain sum over as many bytes")
       ->excludes(comm)
       ->excludes(gemm);
@@ -415,8 +417,9 @@ void addBench(CLI::App &app, BenchOptions &options, JobOptions &job) {
                                {"--rounds", options.gemm || options.generate}})
       if (bench->count(name) && !isFor)
         throw CLI::RequiresError(name, "--gemm");
-    if (bench->count("--live") && !options.generate)
-      throw CLI::RequiresError("--live", "--generate");
+    for (const char *name : {"--live", "--prompt"})
+      if (bench->count(name) && !options.generate)
+        throw CLI::RequiresError(name, "--generate");
     for (const char *name : {"--function", "--steps", "--warmup", "--data"})
       if (options.generate && bench->count(name))
         throw CLI::ExcludesError("--generate", name);

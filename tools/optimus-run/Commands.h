@@ -232,6 +232,7 @@ struct BenchOptions {
   /// Times prompts and tokens, beside a sum over as many bytes.
   bool generate = false;
   std::vector<int64_t> live; ///< slots with a token; empty: one, and all
+  int64_t prompt = 512;      ///< tokens of it, if a slot holds as many
   /// Times what ranks compute instead, with no model.
   bool gemm = false;
   int64_t largest = 3072; ///< extent of a product

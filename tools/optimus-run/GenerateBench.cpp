@@ -6,9 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The table of llama-bench: pp512 takes in a prompt of 512 tokens, tg128
-// decodes 128, without choosing them. A plain sum over as many bytes takes
-// turns with them, and rates of decoding are compared with it.
+// The table of llama-bench: pp512 takes in a prompt of 512 tokens, or of as
+// many as --prompt says, tg128 decodes 128, without choosing them. A plain sum
+// over as many bytes takes turns with them, and rates of decoding are compared
+// with it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,7 +33,7 @@ using namespace optrt;
 namespace optimus_run {
 namespace {
 
-constexpr int64_t kPromptTokens = 512, kNewTokens = 128;
+constexpr int64_t kNewTokens = 128;
 
 /// Tokens a second, in each round.
 struct Rates {
@@ -61,11 +62,13 @@ struct Rates {
 
 class GenerateBench {
 public:
-  /// Decodes with so many slots live, in turn.
+  /// Decodes with so many slots live, in turn, behind a prompt of so many
+  /// tokens.
   GenerateBench(Session &session, ControlPlane &control,
-                const GenerationEntries &entries, std::span<const int64_t> live)
+                const GenerationEntries &entries, std::span<const int64_t> live,
+                int64_t prompt)
       : session(session), control(control), entries(entries),
-        prompt(std::min(kPromptTokens, entries.cache.tokensOfEach())),
+        prompt(std::min(prompt, entries.cache.tokensOfEach())),
         count(std::min(kNewTokens, entries.cache.tokensOfEach())) {
     prompts.test = concat("pp", prompt);
     for (int64_t slots : live)
@@ -261,7 +264,7 @@ Status benchGeneration(const BenchOptions &options, World &world) {
   if (live.empty())
     live =
         slots == 1 ? std::vector<int64_t>{1} : std::vector{int64_t(1), slots};
-  GenerateBench bench(*session, control, plan.entries, live);
+  GenerateBench bench(*session, control, plan.entries, live, options.prompt);
   if (Status status = bench.run(options.rounds); !status.ok())
     return failJob(control, status);
   if (control.isRoot() && options.json)

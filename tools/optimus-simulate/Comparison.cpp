@@ -56,7 +56,7 @@ void Comparison::add(std::vector<Term> &terms, const std::string &what,
 void Comparison::addTimes(size_t plan) {
   const Answer &answer = answers[plan];
   const Simulation &simulation = answer.simulation;
-  const RankTimes &slowest = simulation.ranks[simulation.slowest];
+  const RankTimes &slowest = simulation.last;
   for (size_t part = 0; part != simulation.parts.size(); ++part)
     add(times, "computing", answer.timed->getParts()[part], plan,
         toMs(simulation.parts[part]));

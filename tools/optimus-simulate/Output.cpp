@@ -135,7 +135,7 @@ static void printCarried(const CarriedTimes &carried, std::ostream &out) {
 
 static void printTimes(const Answer &answer, std::ostream &out) {
   const Simulation &simulation = answer.simulation;
-  const RankTimes &slowest = simulation.ranks[simulation.slowest];
+  const RankTimes &slowest = simulation.last;
   out << "step         " << formatMs(slowest.end);
   if (answer.tokens > 0)
     out << format(", %.0f tokens/s", answer.getTokensPerSecond());
@@ -322,7 +322,7 @@ static ordered_json describeWaits(const Answer &answer) {
 
 ordered_json optimus_simulate::describe(const Answer &answer) {
   const Simulation &simulation = answer.simulation;
-  const RankTimes &slowest = simulation.ranks[simulation.slowest];
+  const RankTimes &slowest = simulation.last;
   ordered_json parts = ordered_json::object(), path = ordered_json::array(),
                links = ordered_json::array(), ranks = ordered_json::array(),
                protocols = ordered_json::object();

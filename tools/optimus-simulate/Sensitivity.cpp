@@ -22,6 +22,7 @@ std::map<std::string, bool> optimus_simulate::listKinds(const Answer &answer) {
     kinds[part] = false;
   kinds.erase(kInserted);
   kinds.erase(kStarting);
+  kinds.erase(kBetween);
   kinds.erase(kCopying);
   // Of all axes; the two ends of a message differ.
   for (const ExposureName &one : answer.timed->getExposures())

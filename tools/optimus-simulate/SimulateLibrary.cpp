@@ -373,27 +373,30 @@ static StatusOr<Answer> simulateAt(const std::string &path,
                          readClusterOf(library->manifest(), arguments));
   OPTRT_ASSIGN_OR_RETURN(
       answer.simulation,
-      simulateTables(*answer.timed, answer.calls, whatIf,
-                     {.cluster = cluster ? &*cluster : nullptr,
-                      .everyMessage = arguments.messages == "every",
-                      .record = !arguments.profile.empty(),
-                      .slack = arguments.slack}));
+      simulateSteps(*answer.timed, answer.calls, whatIf,
+                    {.cluster = cluster ? &*cluster : nullptr,
+                     .everyMessage = arguments.messages == "every",
+                     .record = !arguments.profile.empty(),
+                     .slack = arguments.slack}));
   answer.library = library->path();
   answer.target = library->target().name;
   answer.machine = machineName;
   answer.cluster = arguments.cluster;
   auto resimulate = [&](const WhatIf &changed) {
-    const TimedProgram timed(library->programs(), library->target(), machine,
-                             changed, known);
-    return simulateTables(timed, answer.calls, changed,
-                          {.cluster = cluster ? &*cluster : nullptr,
-                           .everyMessage = arguments.messages == "every"});
+    TimedProgram timed(library->programs(), library->target(), machine, changed,
+                       known);
+    return simulateSteps(timed, answer.calls, changed,
+                         {.cluster = cluster ? &*cluster : nullptr,
+                          .everyMessage = arguments.messages == "every"});
   };
   if (run) {
     answer.run = countRun(answer, arguments.run, run->getProfile());
     if (isRunOf(run->getProfile(), answer)) {
-      OPTRT_ASSIGN_OR_RETURN(const Simulation unchanged, resimulate({}));
-      answer.run->unchanged = unchanged.getStep();
+      answer.run->unchanged = answer.simulation.getStep();
+      if (!whatIf.describe().empty()) {
+        OPTRT_ASSIGN_OR_RETURN(const Simulation unchanged, resimulate({}));
+        answer.run->unchanged = unchanged.getStep();
+      }
     }
   }
   if (arguments.sensitivity) {

@@ -235,6 +235,7 @@ TEST_P(KernelTest, AttentionOfCaches) {
   constexpr int64_t kQueries = 3, kSlots = 2;
   std::vector<Launches> wholes;
   std::vector<size_t> launches;
+  std::vector<std::pair<size_t, size_t>> pieces;
   std::vector<AttentionExtents> all;
   for (int64_t window : {0, 6}) {
     Case x = withWindow(makeCase(1, 40, 4, 16, true, 2, false), window);
@@ -246,6 +247,9 @@ TEST_P(KernelTest, AttentionOfCaches) {
     extents.capacity = 40;
     all.push_back(extents);
     launches.push_back(kernels.add(Attention{extents}));
+    // Three pieces, the last one shorter; windows leave some empty.
+    pieces.push_back({kernels.add(AttentionPieces{extents, 16}),
+                      kernels.add(AttentionOfPieces{extents, 16})});
   }
   ASSERT_EQ(kernels.compile(), "");
   Ints positions = {7, 39, 20, -1, -1, -1}, lengths = {40, 0};
@@ -276,6 +280,22 @@ TEST_P(KernelTest, AttentionOfCaches) {
           positions.size(), out.size(), lse.size()})
       bytes.push_back(count * 4);
     runLaunch(kernels, launches[number], buffers, bytes);
+    Floats parts = unset(AttentionPieces{extents, 16}.getSize()),
+           outOfPieces = unset(out.size()), lseOfPieces = unset(lse.size());
+    buffers.resize(5);
+    bytes.resize(5);
+    buffers.push_back(parts.data());
+    bytes.push_back(parts.size() * 4);
+    runLaunch(kernels, pieces[number].first, buffers, bytes);
+    runLaunch(kernels, pieces[number].second,
+              {parts.data(), outOfPieces.data(), lseOfPieces.data()},
+              {parts.size() * 4, out.size() * 4, lse.size() * 4});
+    for (size_t i = 0; i < out.size(); ++i)
+      ASSERT_NEAR(outOfPieces[i], out[i],
+                  4 * 1.5 * (8 * 40 + 200) * attention_test::u);
+    for (size_t i = 0; i < lse.size(); ++i)
+      ASSERT_NEAR(lseOfPieces[i], lse[i],
+                  4 * (4 * 40 + 100) * attention_test::u);
     for (int64_t i = 0; i < kSlots * kQueries; ++i)
       for (int64_t c = 0; c < width; ++c) {
         const int32_t position = positions[i];
@@ -305,6 +325,8 @@ TEST_P(KernelTest, AttentionOfPages) {
   paged.pool = 4;
   const size_t launches[] = {kernels.add(Attention{whole}),
                              kernels.add(Attention{paged})};
+  const size_t pieces[] = {kernels.add(AttentionPieces{whole, kPage}),
+                           kernels.add(AttentionPieces{paged, kPage})};
   ASSERT_EQ(kernels.compile(), "");
   const int64_t size = kPage * whole.kvStride;
   Floats q = random(whole.getQSize());
@@ -315,7 +337,7 @@ TEST_P(KernelTest, AttentionOfPages) {
     for (int64_t page : {3, 0, 1, 3})
       caches[part].insert(caches[part].end(), pools[part].begin() + page * size,
                           pools[part].begin() + (page + 1) * size);
-  Floats out[2], lse[2];
+  Floats out[2], lse[2], parts[2];
   for (int i : {0, 1}) {
     out[i] = unset(whole.getOutSize());
     lse[i] = unset(whole.getRows());
@@ -333,7 +355,14 @@ TEST_P(KernelTest, AttentionOfPages) {
       bytes.erase(bytes.begin() + 5);
     }
     runLaunch(kernels, launches[i], buffers, bytes);
+    parts[i].resize(AttentionPieces{whole, kPage}.getSize());
+    buffers.resize(buffers.size() - 2);
+    bytes.resize(bytes.size() - 2);
+    buffers.push_back(parts[i].data());
+    bytes.push_back(parts[i].size() * 4);
+    runLaunch(kernels, pieces[i], buffers, bytes);
   }
+  EXPECT_EQ(parts[1], parts[0]);
   EXPECT_EQ(out[1], out[0]);
   EXPECT_EQ(lse[1], lse[0]);
 }

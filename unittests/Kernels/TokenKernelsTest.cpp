@@ -267,6 +267,44 @@ TEST_P(KernelTest, LogProbabilitiesAreThoseOfTheSoftmax) {
   }
 }
 
+TEST_P(KernelTest, BestAreTheHighestAndTheFirstOfEqualOnes) {
+  const int64_t rows = 4;
+  const std::vector<std::pair<int64_t, int64_t>> sizes = {
+      {3, 3}, {77, 5}, {200, 64}, {5000, 4}};
+  for (auto [cols, count] : sizes)
+    kernels.add(Best{rows, cols, count});
+  ASSERT_EQ(kernels.compile(), "");
+  size_t number = 0;
+  for (auto [cols, count] : sizes) {
+    Floats logits = random(rows * cols), found(rows * 2 * count, 7.0f);
+    // Many equal ones, a vocabulary's padding, no number, and a row with one.
+    for (int64_t i = 0; i < cols; ++i) {
+      logits[i] = std::round(2 * logits[i]);
+      logits[3 * cols + i] = i == 1 ? -3e38f : -INFINITY;
+    }
+    logits[cols - 1] = -INFINITY;
+    logits[2 * cols + 2] = NAN;
+    logits[2 * cols + 1] = INFINITY;
+    run(number++, logits, found);
+    for (int64_t row = 0; row < rows; ++row) {
+      std::vector<std::pair<float, int64_t>> order;
+      for (int64_t col = 0; col < cols; ++col) {
+        const float x = logits[row * cols + col];
+        if (x != -INFINITY)
+          order.emplace_back(std::isnan(x) ? -INFINITY : -x, col);
+      }
+      std::sort(order.begin(), order.end());
+      order.resize(std::max<size_t>(order.size(), count), {INFINITY, -1});
+      for (int64_t i = 0; i < count; ++i) {
+        EXPECT_EQ(found[row * 2 * count + i], -order[i].first)
+            << i << " of row " << row << " of " << cols;
+        EXPECT_EQ(found[row * 2 * count + count + i], float(order[i].second))
+            << i << " of row " << row << " of " << cols;
+      }
+    }
+  }
+}
+
 TEST_P(KernelTest, LengthsEndWithWhatIsNoPadding) {
   const int64_t rows = 4, cols = 5, pad = 3, real = 4;
   size_t plain = kernels.add(Lengths{rows, cols, pad}, {real});

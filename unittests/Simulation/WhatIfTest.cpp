@@ -8,6 +8,8 @@
 
 #include "optimus/Simulation/WhatIf.h"
 
+#include "optimus-support/Philox.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,6 +55,8 @@ TEST(WhatIf, DrawsEveryRank) {
   }
   EXPECT_NEAR(sum / kRanks, 0, 0.05);
   EXPECT_NEAR(squares / kRanks, 1, 0.07);
+  EXPECT_EQ(spread->getFactor(3),
+            std::exp(0.1 * optimus_support::normal(7, 0, 0, 3)));
   EXPECT_EQ(spread->getFactor(3),
             parseSpread("seed=7,spread=0.1")->getFactor(3));
   EXPECT_NE(spread->getFactor(3), parseSpread("spread=0.1")->getFactor(3));

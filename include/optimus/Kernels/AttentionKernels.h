@@ -91,6 +91,32 @@ struct Attention {
   OPTIMUS_KERNEL("attention", extents);
 };
 
+/// A cache's keys by pieces, so many from position 0 on, where rows are too few
+/// to keep a device busy: q, k, v, lengths, positions, (pages) ->
+/// parts[rows*pieces*…]. A part has the sum of a piece's values,
+/// weighed by exponentials of scores, then the greatest score and the sum of
+/// exponentials, and begins at a multiple of four elements.
+struct AttentionPieces {
+  AttentionExtents extents;
+  int64_t keys; ///< of a piece
+
+  int64_t getNumPieces() const;
+  int64_t getPartSize() const { return (extents.headDim + 5) / 4 * 4; }
+  int64_t getSize() const {
+    return extents.getRows() * getNumPieces() * getPartSize();
+  }
+
+  OPTIMUS_CHECKED_KERNEL("attention_pieces");
+};
+
+/// The parts of rows of queries, added: parts -> out, lse.
+struct AttentionOfPieces {
+  AttentionExtents extents;
+  int64_t keys;
+
+  OPTIMUS_CHECKED_KERNEL("attention_of_pieces");
+};
+
 /// dout, q, k, v, out, lse, (lengths), (positions) -> dq, delta.
 struct AttentionQueryGrad {
   AttentionExtents extents;

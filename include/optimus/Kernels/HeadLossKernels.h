@@ -90,6 +90,16 @@ struct TokenLoss {
   OPTIMUS_KERNEL("token_loss", rows);
 };
 
+/// logits[rows*cols] -> result[rows*2*count]: of each row the highest logits,
+/// the first of equal ones first, and then their columns as numbers. A logit
+/// that is no number counts as infinite, −∞ as none: there are −∞ and −1 where
+/// too few are left. A row is read twice for each of them.
+struct Best {
+  int64_t rows, cols, count;
+
+  OPTIMUS_KERNEL("best", rows, cols, count);
+};
+
 /// logits[rows*cols], i32 targets[rows] -> result[rows]: the target's logit
 /// minus the logarithm of the sum of exponentials; 0 where the target is
 /// negative.

@@ -22,6 +22,10 @@ struct SharedCores {
   /// Of a rank that computes.
   int64_t threads = 1;
   int64_t ranksPerMachine = 1;
+
+  /// Whether a rank waits for another to give its core away. Threads of a rank
+  /// are not told apart.
+  bool takesTurns() const { return threads == 1 && ranksPerMachine > cores; }
 };
 
 /// Prices the work of a rank, in seconds. Threads of a process share the

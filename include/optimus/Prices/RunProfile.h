@@ -15,6 +15,8 @@
 #ifndef OPTIMUS_PRICES_RUNPROFILE_H
 #define OPTIMUS_PRICES_RUNPROFILE_H
 
+#include "optimus/Prices/RunSteps.h"
+
 #include "optimus-support/Status.h"
 
 #include <cstdint>
@@ -42,16 +44,12 @@ struct MeasuredCommand {
   int64_t flops = 0;
   /// Of a collective: among so many ranks, whose numbers lie `stride` apart.
   int64_t ranks = 1, stride = 1;
+  /// Their mesh axes, "row+col".
+  std::string axes;
   /// The median over steps. Of a collective, from start to end on the rank that
   /// came last, since the others wait for it; of the time in which several were
   /// under way on an axis, each has an equal share.
   double seconds = 0;
-  /// The time that a rank spent on it, from the end of the command before: the
-  /// mean of all ranks over the middle half of the steps by length.
-  double busy = 0;
-  /// Of a collective in the same mean: from the end of its start, and of those
-  /// before it on the axis, to its own, late neighbours included.
-  double under = 0;
   bool isCollective = false;
   /// Whether it copies beside what its rank computes.
   bool isBeside = false;
@@ -67,24 +65,30 @@ struct MeasuredIdle {
 struct RunProfile {
   /// As the run had them: "row:2,col:2", "summa", "cpu".
   std::string mesh, strategy, device;
+  /// What moved its data: "local", "tcp", "mpi".
+  std::string backend;
   /// Of the model's definition, as the manifest has it.
   std::string modelHash;
   /// Of the run, and the names of the hosts that its processes had.
   int64_t numRanks = 1;
   /// Each of the run's processes writes a file; the place of this one, from 0.
   int64_t numProcesses = 1, process = 0;
-  /// Of how many files this is.
-  int64_t numMerged = 1;
   std::set<std::string> hosts;
   /// What a rank holds, by name: parameters and inputs.
   std::map<std::string, int64_t> parameters, inputs;
   std::vector<MeasuredCommand> commands;
   /// By id of the value that a buffer of the training step holds first.
   std::map<std::string, MeasuredIdle> idle;
-  int64_t numSteps = 0;
-  /// Of all ranks, from the first call's begin to the last one's end: the mean
-  /// over the middle half of the steps by length.
+  std::map<int64_t, RunFunction> functions;
+  /// The steps that count, by number.
+  std::map<int64_t, RunStep> steps;
+  /// Of these the middle half by length, and what one of them takes in the
+  /// mean.
+  std::vector<int64_t> middle;
   double stepSeconds = 0;
+  int64_t numSteps = 0;
+  /// The system's clock when the file's clock began, in nanoseconds.
+  int64_t originUnix = 0;
   /// How often a rank called a function in a step.
   int64_t callsPerStep = 0;
 
@@ -92,6 +96,8 @@ struct RunProfile {
   bool hasHostForEachRank() const {
     return numRanks > 1 && int64_t(hosts.size()) == numRanks;
   }
+  /// Whether all of its ranks had the clock of one host.
+  bool hasOneClock() const { return hosts.size() <= 1; }
 
   /// Operations a second of all products together; 0 where none was measured.
   double getFlopsPerSecond() const;
@@ -105,6 +111,11 @@ struct RunProfile {
   /// shortest time, of computation the longest. InvalidArgument where that
   /// executed other commands.
   optimus_support::Status add(const RunProfile &other);
+
+private:
+  void addSteps(const RunProfile &other);
+  /// Sets `middle` and `stepSeconds`.
+  void chooseMiddle();
 };
 
 } // namespace optimus_prices

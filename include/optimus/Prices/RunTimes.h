@@ -19,9 +19,11 @@
 #include "optimus-support/Program.h"
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 namespace optimus_prices {
 
@@ -41,6 +43,9 @@ CommandKey getKey(const optimus_support::program::TargetT &target,
                   const optimus_support::program::FunctionT &function,
                   const optimus_support::program::CommandT &command);
 
+/// Whether it names a collective, "all_reduce".
+bool isCollective(std::string_view kind);
+
 class RunTimes {
 public:
   explicit RunTimes(RunProfile profile);
@@ -49,28 +54,21 @@ public:
   /// names the file.
   static optimus_support::StatusOr<RunTimes> load(const std::string &path);
 
-  /// Of a command, waits excepted, as MeasuredCommand.
-  struct Times {
-    double seconds = 0, busy = 0, under = 0;
-  };
-  /// The mean of those of the same function, path and work; else of the same
-  /// path and work, as for what is recomputed now and was not then; else of the
-  /// same work. Nothing where none was measured.
-  std::optional<Times> find(const CommandKey &key) const;
+  /// The places of commands in the profile, waits excepted: those of the same
+  /// function, path and work; else of the same path and work, as for what is
+  /// recomputed now and was not then; else of the same work. Nothing where none
+  /// was measured.
+  std::span<const size_t> find(const CommandKey &key) const;
+  /// The mean of these.
+  std::optional<double> getSeconds(const CommandKey &key) const;
 
   const RunProfile &getProfile() const { return profile; }
 
 private:
-  /// Of which the mean is taken.
-  struct Sums {
-    Times times;
-    int64_t count = 0;
-  };
-
-  std::optional<Times> lookup(const std::string &key) const;
+  std::span<const size_t> lookup(const std::string &key) const;
 
   RunProfile profile;
-  std::unordered_map<std::string, Sums> byKey;
+  std::unordered_map<std::string, std::vector<size_t>> byKey;
 };
 
 } // namespace optimus_prices

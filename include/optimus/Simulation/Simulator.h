@@ -114,8 +114,10 @@ inline constexpr Picoseconds kNoSlack = -1;
 
 struct Simulation {
   std::vector<RankTimes> ranks;
-  /// The rank that ends last; the lowest of those.
+  /// The rank that ends last, the lowest of those, and its times. Of several
+  /// steps these are the mean of those that ended last in each.
   int64_t slowest = 0;
+  RankTimes last;
   /// Of that rank, by TimedProgram's names.
   std::vector<Picoseconds> parts;
   std::vector<Exposure> exposures;
@@ -136,7 +138,7 @@ struct Simulation {
   /// commands, meetings, and changes of the rates of flows.
   int64_t simulatedRanks = 0, events = 0;
 
-  Picoseconds getStep() const { return ranks[slowest].end; }
+  Picoseconds getStep() const { return last.end; }
 };
 
 /// What a rank calls, one function after the other.
@@ -175,6 +177,13 @@ simulate(const TimedProgram &program, const CallList &calls,
 optimus_support::StatusOr<Simulation>
 simulateTables(const TimedProgram &program, const std::vector<CallList> &calls,
                const WhatIf &whatIf, const SimulationOptions &options = {});
+
+/// The mean over the steps of the program's run, each with the times that ranks
+/// had in it: they wait for the one that is late in this step. Timelines and
+/// slack are those of a step of median length. Without a run, it is one step.
+optimus_support::StatusOr<Simulation>
+simulateSteps(TimedProgram &program, const std::vector<CallList> &calls,
+              const WhatIf &whatIf, const SimulationOptions &options = {});
 
 } // namespace optimus_simulation
 

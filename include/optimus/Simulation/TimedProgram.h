@@ -18,7 +18,9 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -71,8 +73,13 @@ struct TimedCommand {
   uint32_t carried = 0;
   /// Of a wait: the command, or kNone where it is carried.
   uint32_t awaited = 0;
+  /// The seconds of its formula, changed, and how many times as long they are
+  /// by changes.
+  double price = 0, change = 1;
   /// Whether its time is that of a run, and not a formula's.
   bool hasRun = false;
+  /// Of a collective: whether nobody moves its data before some member waits.
+  bool isAwaited = false;
 };
 
 /// What is waited for, as reports name it.
@@ -93,10 +100,12 @@ struct TimedFunction {
   std::vector<std::pair<uint32_t, uint32_t>> afterCopies;
 };
 
-/// The parts of insertions, of a run's starts of collectives, and of processors
-/// that copy to other memories.
+/// The parts of insertions, of a run's starts of collectives, of its time
+/// before waits and after the last command, and of processors in copies to
+/// other memories.
 inline constexpr const char *kInserted = "inserted";
 inline constexpr const char *kStarting = "starting collectives";
+inline constexpr const char *kBetween = "between commands";
 inline constexpr const char *kCopying = "processors of copies";
 
 /// How many commands a change met.
@@ -105,13 +114,19 @@ struct Match {
   int64_t count = 0;
 };
 
+/// When a rank begins a step, and how long it goes on after its last command.
+struct RankEdges {
+  Picoseconds begin = 0, after = 0;
+};
+
 /// The functions of a target, priced for a machine. Names are common to all
 /// functions and tables.
 class TimedProgram {
 public:
-  /// The programs outlive this. Commands have their times in a `run`, if it
-  /// knows them, by the ratio of formulas that `whatIf` changes. Of a kind of
-  /// command others take as many times their formula as known ones did.
+  /// The programs and the run outlive this. Commands have their times in a step
+  /// of a `run`, the first, if it knows them, by the ratio of formulas that
+  /// `whatIf` changes. Of a kind of command others take as many times their
+  /// formula as known ones did.
   TimedProgram(const optimus_support::program::ProgramsT &programs,
                const optimus_support::program::TargetT &target,
                const optimus_prices::MachineProfile &machine,
@@ -131,10 +146,18 @@ public:
       for (const TimedFunction &function : table)
         visit(function);
   }
-  /// kAllRanks, unless commands of this rank alone are changed.
+  /// kAllRanks, unless this rank has times of its own.
   int64_t getVariant(int64_t rank) const {
-    return ofRanks.contains(rank) ? rank : kAllRanks;
+    return ofRanks.contains(rank) || ofRun.contains(rank) ? rank : kAllRanks;
   }
+
+  /// How many steps of the run count, 1 without a run; takes the times of one.
+  size_t countSteps() const { return run ? steps.size() : 1; }
+  void takeStep(size_t number);
+  RankEdges getEdges(int64_t rank) const {
+    return edges.empty() ? RankEdges() : edges[rank];
+  }
+  uint32_t getPartBetween() const { return partBetween; }
 
   /// Kinds of computing commands, and of what is waited for.
   const std::vector<std::string> &getParts() const { return parts; }
@@ -151,17 +174,21 @@ public:
   const std::optional<optimus_prices::SharedCores> &getSharedCores() const {
     return cores;
   }
+  /// Whether ranks take turns on them, of which each is gone through: those of
+  /// a run, whose times differ. Ranks that are alike go on slower alike.
+  bool takesTurns() const { return run && cores && cores->takesTurns(); }
   /// Of each scaling, insertion and fusion.
   const std::vector<Match> &getMatches() const { return matches; }
 
 private:
   friend class FunctionTimer;
+  friend class StepTimes;
 
-  /// Of a kind of command, as far as a run knows them.
-  struct Known {
-    double seconds = 0, formula = 0;
-  };
-  void learn(const std::map<std::string, Known> &known);
+  /// Finds the commands in the run, and takes its first step.
+  void beginRun();
+  /// As its formulas say, of a rank.
+  const std::vector<TimedFunction> &getPriced(int64_t rank) const;
+
   const std::string &getName(const TimedCommand &command) const;
 
   optimus_support::Mesh mesh;
@@ -175,6 +202,20 @@ private:
   /// By table and function; and of ranks whose own commands are changed.
   std::vector<std::vector<TimedFunction>> functions;
   std::map<int64_t, std::vector<TimedFunction>> ofRanks;
+  /// By rank, with the times of a step of the run.
+  std::map<int64_t, std::vector<TimedFunction>> ofRun;
+  std::vector<RankEdges> edges;
+  uint32_t partStarting = 0, partBetween = 0;
+  const optimus_prices::RunTimes *run = nullptr;
+  /// By the run's numbers.
+  std::vector<int64_t> steps;
+  /// By function and command, their places in the run.
+  std::map<const optimus_support::program::FunctionT *,
+           std::vector<std::span<const size_t>>>
+      places;
+  /// Without changes.
+  std::shared_ptr<const optimus_prices::MachinePrices> unchanged;
+  double turns = 1;
 };
 
 } // namespace optimus_simulation

@@ -148,9 +148,16 @@ public:
   }
 
   void launch(AttentionOp op) {
-    launch(kernels::Attention{extents},
-           {{"out", lowering.getBuffer(op.getResult())},
-            {"lse", lowering.getBuffer(op.getLse())}});
+    NamedBuffer out = {"out", lowering.getBuffer(op.getResult())};
+    NamedBuffer lse = {"lse", lowering.getBuffer(op.getLse())};
+    std::optional<kernels::AttentionPieces> pieces = getPieces();
+    if (!pieces)
+      return launch(kernels::Attention{extents}, {out, lse});
+    NamedBuffer parts = {"parts", lowering.allocateWorkspace(
+                                      pieces->getSize(), "parts of attention")};
+    launch(*pieces, parts);
+    lowering.launch(kernels::AttentionOfPieces{extents, pieces->keys},
+                    {parts, out, lse});
   }
 
   void launch(AttentionGradOp op) {
@@ -173,6 +180,23 @@ public:
   }
 
 private:
+  /// The pieces of a cache's keys, if rows are so few that each alone would be
+  /// long: pages, so many that a large GPU has work for each of its warps.
+  std::optional<kernels::AttentionPieces> getPieces() const {
+    constexpr int64_t kLeastKeys = 2 * optimus_support::kPageTokens;
+    constexpr int64_t kMostRows = 8192;
+    if (!extents.capacity)
+      return std::nullopt;
+    auto divide = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
+    const int64_t most = std::min(divide(*extents.capacity, kLeastKeys),
+                                  kMostRows / extents.getRows());
+    if (most < 2)
+      return std::nullopt;
+    const int64_t page = optimus_support::kPageTokens;
+    return kernels::AttentionPieces{
+        extents, divide(divide(*extents.capacity, most), page) * page};
+  }
+
   /// As many elements of q, k or v as a kernel takes.
   Value getPart(ValueRange tensors, AttentionShape::Part part) {
     return lowering.slice(lowering.getBuffer(tensors[shape.getOperand(part)]),

@@ -345,6 +345,14 @@ struct HeadLowering : LoweringModel<HeadLowering, HeadOp> {
   void lower(HeadOp op, Lowering &lowering) const { lowerHead(op, lowering); }
 };
 
+struct BestLowering : KernelModel<BestLowering, BestOp> {
+  Kernel getKernel(BestOp op) const {
+    const int64_t cols = getLastDim(op.getLogits());
+    return kernels::Best{getNumElements(op.getLogits()) / cols, cols,
+                         static_cast<int64_t>(op.getCount())};
+  }
+};
+
 struct LogProbabilitiesLowering
     : KernelModel<LogProbabilitiesLowering, LogProbabilitiesOp> {
   Kernel getKernel(LogProbabilitiesOp op) const {
@@ -400,8 +408,8 @@ struct DistributedLossGradLowering
 } // namespace
 
 void mlir::optimus::attachLocalLossLowerings(MLIRContext &context) {
-  attachModels<HeadLowering, LogProbabilitiesLowering, LocalLossLowering,
-               LocalLossGradLowering>(context);
+  attachModels<HeadLowering, BestLowering, LogProbabilitiesLowering,
+               LocalLossLowering, LocalLossGradLowering>(context);
 }
 
 void mlir::optimus::attachDistributedLossLowerings(MLIRContext &context) {

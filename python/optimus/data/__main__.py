@@ -20,7 +20,7 @@ from optimus.numpy_check import need_numpy_for
 
 need_numpy_for("optimus.data")
 
-from optimus.arguments import Mistake, Parser, whole_number_from
+from optimus.arguments import Mistake, Parser, folder_name, whole_number_from
 from optimus.data import (
     checking,
     documents,
@@ -58,7 +58,7 @@ def _parser() -> Parser:
     merge = commands.add_parser("merge", help="make one store of several")
     merge.set_defaults(action=_merge)
     merge.add_argument("stores", metavar="STORE", nargs="+")
-    merge.add_argument("-o", "--output", metavar="STORE", required=True)
+    _add_output(merge)
     return parser
 
 
@@ -151,7 +151,13 @@ def _add_store(prepare: argparse.ArgumentParser) -> None:
         metavar="N",
         help="processes that encode (default: the processors there are)",
     )
-    prepare.add_argument("-o", "--output", metavar="STORE", required=True)
+    _add_output(prepare)
+
+
+def _add_output(command: Parser) -> None:
+    command.add_argument(
+        *("-o", "--output"), type=folder_name, metavar="STORE", required=True
+    )
 
 
 def _share(text: str) -> float:

@@ -49,6 +49,12 @@ FLAGS = {
 
 GENERATING = (gpt2, llama, phi, phi_msft, gpt_neox)
 """The models of the next token."""
+NO_TEXT = (
+    "sees both sides of a token, and generates no text; without --generate, an encoder "
+    "without a head (bert --no-head, or a folder of BertModel) has vectors, and "
+    "optimus-serve has /v1/embeddings of it"
+)
+"""Of others."""
 
 FFN = "width of the feed-forward part (default: 4 * hidden)"
 ROPE_THETA = "base of the position embedding's angles (default: %(default)s)"
@@ -104,8 +110,12 @@ def _generation(text: str) -> Generation:
     else:
         if found.keys() >= set(Generation._fields) - Generation._field_defaults.keys():
             return Generation(**found)
-    message = "expected slots=N,context=N,chunk=N and perhaps pages=N, found '%s'" % text
-    raise argparse.ArgumentTypeError(message)
+    message = "expected slots=N,context=N,chunk=N and perhaps pages=N and best=N, found '%s'"
+    raise argparse.ArgumentTypeError(message % text)
+
+
+def _no_generation(_: str) -> Generation:
+    raise argparse.ArgumentTypeError("an encoder " + NO_TEXT)
 
 
 def _parse(given: List[str]) -> argparse.Namespace:
@@ -263,7 +273,7 @@ def _parsers():
     )
     exported.add_argument(
         "--type",
-        choices=list(to_gguf.TYPES),
+        choices=[*to_gguf.TYPES, *to_gguf.BLOCKS],
         help="of matrices (default: what most of them have)",
     )
     exported.add_argument(
@@ -320,6 +330,8 @@ def _add_masking(model: _Parser) -> None:
         "what fills the end of a shorter sequence (default: %(default)s)",
         default=0,
     )
+    # Known, to say why not.
+    model.add_argument("--generate", type=_no_generation, help=argparse.SUPPRESS)
 
 
 def _add_documents(model: _Parser) -> None:
@@ -342,7 +354,8 @@ def _add_generation(model: _Parser) -> None:
         metavar="EXTENTS",
         help="add the functions of optimus-run generate: slots=N,context=N,chunk=N, the "
         "texts generated side by side, the tokens of each at most, and those of a prompt "
-        "that one call takes in; with pages=N slots share so many pages of 64 tokens",
+        "that one call takes in; with pages=N slots share so many pages of 64 tokens, and "
+        "with best=N the most probable tokens come back from a GPU in place of all logits",
     )
 
 
@@ -448,8 +461,7 @@ def _text(
     if generation:
         if module not in GENERATING:
             raise ConfigError(
-                "{generate}: %s sees both sides of a token, and generates no text"
-                % module.KIND
+                "{generate}: %s %s" % (module.KIND, NO_TEXT)
             )
         generation.check(config.sequence if module is gpt2 else None)
     return module_text(functions_of(module, config, names, generation, more))

@@ -25,6 +25,9 @@ NAME = "to-gguf"
 KINDS = ("gpt2", "llama", "qwen2", "qwen3")
 TYPES = {"f32": "F32", "f16": "F16", "bf16": "BF16"}
 """Of matrices, by safetensors' names; vectors are F32, as llama.cpp wants them."""
+BLOCKS = {"q8_0": "Q8_0", "q4_0": "Q4_0"}
+"""Of matrices that products read, and of the table of tokens; rows are whole blocks."""
+POSITIONS = "position_embd.weight"
 
 MOST_HEADER = 100 << 20
 
@@ -170,8 +173,7 @@ def _describe(gguf: Any, writer: Any, kind: str, config: Any, width: str) -> Non
     writer.add_feed_forward_length(config.ffn or 4 * config.hidden)
     writer.add_head_count(config.heads)
     types = gguf.LlamaFileType
-    files = {"F32": types.ALL_F32, "F16": types.MOSTLY_F16, "BF16": types.MOSTLY_BF16}
-    writer.add_file_type(files[width])
+    writer.add_file_type(types.ALL_F32 if width == "F32" else types["MOSTLY_" + width])
     writer.add_vocab_size(config.vocabulary)
     if kind == "gpt2":
         return writer.add_layer_norm_eps(config.epsilon)
@@ -282,31 +284,46 @@ def write(folder: str, path: str, width: Optional[str]) -> List[str]:
     gguf = library()
     planned = _plan_all(gguf, folder, kind, found.config, weights)
     matrices = [one.type for one in weights.values() if len(one.shape) > 1]
-    chosen = TYPES[width] if width else max(matrices, key=matrices.count, default="F32")
+    usual = max(matrices, key=matrices.count, default="F32")
+    chosen = {**TYPES, **BLOCKS}[width] if width else usual
+    types = {one.name: _type_of(gguf, folder, one, chosen) for one in planned}
     with output.replacing(path) as temporary:
         writer = gguf.GGUFWriter(temporary, kind)
         _describe(gguf, writer, kind, found.config, chosen)
         ends = found.published
         notes = [_add_tokenizer(gguf, writer, folder, found.config.vocabulary, ends)]
-        _write_tensors(gguf, writer, planned, found.config, chosen)
+        _write_tensors(gguf, writer, planned, found.config, types)
         writer.close()
     size = os.path.getsize(path)
     notes.append("%s: %d tensors, %s, %d bytes" % (path, len(planned), chosen, size))
     return notes
 
 
+def _type_of(gguf: Any, folder: str, one: Planned, chosen: str) -> Any:
+    """What a tensor is stored as. Raises Mistake where its rows are no whole blocks."""
+    kinds = gguf.GGMLQuantizationType
+    is_apart = one.name == POSITIONS and chosen in BLOCKS.values()
+    if len(one.shape) < 2 or is_apart:
+        return kinds["F32"]
+    elements, _ = gguf.GGML_QUANT_SIZES[kinds[chosen]]
+    if one.shape[-1] % elements:
+        message = "%s: %s sums %d elements; expected a multiple of %d, the block of %s"
+        raise Mistake(message % (folder, one.name, one.shape[-1], elements, chosen))
+    return kinds[chosen]
+
+
 def _write_tensors(
-    gguf: Any, writer: Any, planned: List[Planned], config: Any, chosen: str
+    gguf: Any, writer: Any, planned: List[Planned], config: Any, types: Dict[str, Any]
 ) -> None:
     """One at a time in memory."""
     np = importlib.import_module("numpy")
-    kinds = gguf.GGMLQuantizationType
     single = np.dtype("f4")
-    type_of = lambda one: kinds[chosen if len(one.shape) > 1 else "F32"]
     for one in planned:
-        width = 4 if type_of(one).name == "F32" else 2
-        size = math.prod(one.shape) * width
-        writer.add_tensor_info(one.name, one.shape, single, size, raw_dtype=type_of(one))
+        elements, width = gguf.GGML_QUANT_SIZES[types[one.name]]
+        size = math.prod(one.shape) // elements * width
+        writer.add_tensor_info(
+            one.name, one.shape, single, size, raw_dtype=types[one.name]
+        )
     stretches = None
     scaling = getattr(config, "rope_scaling", None)
     if scaling is not None and scaling.kind == "llama3":
@@ -319,6 +336,6 @@ def _write_tensors(
     writer.write_ti_data_to_file()
     for one in planned:
         values = np.ascontiguousarray(one.change(one.stored.read()))
-        writer.write_tensor_data(gguf.quantize(values, type_of(one)))
+        writer.write_tensor_data(gguf.quantize(values, types[one.name]))
     if stretches is not None:
         writer.write_tensor_data(stretches)

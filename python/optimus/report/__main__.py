@@ -21,7 +21,7 @@ from optimus.numpy_check import need_numpy_for
 
 need_numpy_for("optimus-report")
 
-from optimus.arguments import Parser
+from optimus.arguments import Parser, folder_name
 from optimus.report import (
     ReportError,
     compare,
@@ -103,6 +103,7 @@ def _parser() -> Parser:
     )
     run.add_argument(
         "--tensorboard",
+        type=folder_name,
         metavar="DIR",
         help="write event files of TensorBoard there, a folder for each run",
     )

@@ -41,6 +41,7 @@ BOUNDS = {
     "body_bytes": "of a request's body",
     "connections": "open at a time",
     "texts": "of a request: prompts times n",
+    "numbers": "of log-probabilities that an answer may have",
     "queue_tokens": "of prompts and answers that wait (default: what all slots hold, four "
     "times)",
     "header_seconds": "until a request's header is there",
@@ -83,7 +84,9 @@ def _parser() -> Parser:
     for name, said in BOUNDS.items():
         default = getattr(Limits(), name)
         kind = _seconds if isinstance(default, float) else whole_number_from(1, MOST_COUNT)
-        shown = said if default == 0 else "%s (default: %g)" % (said, default)
+        # Whole numbers in full.
+        known = "%g" % default if isinstance(default, float) else str(default)
+        shown = said if default == 0 else "%s (default: %s)" % (said, known)
         flag = "--most-" + name.replace("_", "-")
         flag = "--grace" if name == "grace_seconds" else flag
         parser.add_argument(

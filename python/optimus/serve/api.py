@@ -8,9 +8,10 @@
 """The bodies of /v1/completions and /v1/chat/completions, as OpenAI's clients write and
 read them. What is not supported is refused by name."""
 
+import json
 import secrets
 import time
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from optimus.arguments import Mistake
 from optimus.serve.limits import Limits
@@ -91,7 +92,7 @@ class Reader:
             ended = [each._replace(has_end=True) for each in asked.requests]
             asked = asked._replace(requests=ended)
         if not is_echoed:
-            return asked
+            return self._bounded(asked)
         codec = self._model.codec
         echoed = [
             prompt if isinstance(prompt, str) else codec.decode(prompt) for prompt in texts
@@ -103,7 +104,7 @@ class Reader:
                 for prompt in prompts
                 if len(prompt) > 1
             ]
-        return asked._replace(echoed=echoed, requests=asked.requests + scored)
+        return self._bounded(asked._replace(echoed=echoed, requests=asked.requests + scored))
 
     def chat(self, body: Dict[str, Any]) -> Asked:
         """Raises FieldError."""
@@ -121,7 +122,19 @@ class Reader:
         if best is not None and not has_logprobs:
             raise FieldError("top_logprobs", "top_logprobs: expected logprobs to be true, too")
         logprobs = (best or 0) if has_logprobs else None
-        return self._asked(CHAT, fields, [tokens], most, logprobs)
+        return self._bounded(self._asked(CHAT, fields, [tokens], most, logprobs))
+
+    def _bounded(self, asked: Asked) -> Asked:
+        """Raises FieldError for more log-probabilities than may be held."""
+        tokens = sum(
+            len(request.prompt) if request.is_scored else request.max_tokens
+            for request in asked.requests
+        )
+        if asked.logprobs is None or tokens * (1 + asked.logprobs) <= self._limits.numbers:
+            return asked
+        message = "logprobs: expected at most %d log-probabilities, found %d for each of %d tokens"
+        said = (self._limits.numbers, 1 + asked.logprobs, tokens)
+        raise FieldError("logprobs", message % said)
 
     def _asked(
         self,
@@ -225,6 +238,7 @@ class Writer:
             "created": int(time.time()),
             "model": name,
         }
+        self._frames: Dict[int, Tuple[bytes, bytes]] = {}
         self._echoed = [len(text) for text in asked.echoed] or [0] * len(asked.prompts)
 
     # ------------------------------------------------------------------- choices
@@ -324,6 +338,28 @@ class Writer:
     def chunk(self, choices: List[Dict[str, Any]], usage: bool = False) -> Dict[str, Any]:
         more = {"usage": self.usage if usage else None} if self._asked.has_usage else {}
         return {**self._common, "object": self._asked.kind.part, "choices": choices, **more}
+
+    def chunk_of(self, index: int, piece: Piece, finish: Optional[str]) -> bytes:
+        """A stream's chunk with one part, as JSON."""
+        if finish or not piece.text or self._asked.logprobs is not None:
+            return json.dumps(self.chunk([self.part(index, piece, finish)])).encode()
+        # Of a token all is known but its text.
+        self._count(piece)
+        before, behind = self._frame(index)
+        return b"".join((before, json.dumps(piece.text).encode(), behind))
+
+    def _frame(self, index: int) -> Tuple[bytes, bytes]:
+        """The bytes around the text of a part without anything else."""
+        if index not in self._frames:
+            # Nobody can foresee it, and so it is in no name.
+            text = secrets.token_hex(16)
+            if self._asked.kind is CHAT:
+                part = self._choice(index, None, None, delta={"content": text})
+            else:
+                part = self._choice(index, None, None, text=text)
+            before, behind = json.dumps(self.chunk([part])).split(json.dumps(text))
+            self._frames[index] = before.encode(), behind.encode()
+        return self._frames[index]
 
     @property
     def usage(self) -> Dict[str, int]:

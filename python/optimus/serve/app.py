@@ -22,6 +22,7 @@ from optimus.serve.engine import Closed, Engine, Event, Full, Ticket
 from optimus.serve.limits import Limits
 from optimus.serve.metrics import TYPE as METRICS_TYPE
 from optimus.serve.metrics import Metrics
+from optimus.serve.protocol import DIRECT
 from optimus.text.codec import Codec
 from optimus.text.fields import FieldError
 from optimus.text.streaming import Piece
@@ -30,6 +31,7 @@ JSON = b"application/json"
 Message = Dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+Take = Callable[[List[Event]], None]
 
 
 class Refusal(Exception):
@@ -104,11 +106,12 @@ class Mailbox:
     """Events of the engine's thread for that of connections."""
 
     def __init__(self) -> None:
-        self._told: Deque[Tuple[Callable[[Event], None], Event]] = collections.deque()
+        self._told: Deque[Tuple[Take, Event]] = collections.deque()
         self._loop: Optional[asyncio.AbstractEventLoop] = None
 
-    def box(self, take: Callable[[Event], None]) -> Callable[[Event], None]:
-        """For any thread: `take` is called in this one, once it was woken."""
+    def box(self, take: Take) -> Callable[[Event], None]:
+        """For any thread: `take` is called in this one, once it was woken, with all that
+        was told since."""
         self._loop = asyncio.get_running_loop()
         return lambda event: self._told.append((take, event))
 
@@ -123,9 +126,12 @@ class Mailbox:
             pass
 
     def _empty(self) -> None:
+        told: Dict[Take, List[Event]] = {}
         while self._told:
             take, event = self._told.popleft()
-            take(event)
+            told.setdefault(take, []).append(event)
+        for take, events in told.items():
+            take(events)
 
 
 class App:
@@ -283,13 +289,20 @@ class App:
             first = writer.first_part(index)
             if first is not None:
                 await call.send_event(writer.chunk([first]))
-        left = events.generated
+        await call.send_parts(_parts(writer, held))
+        left = events.generated - sum(event.finish is not None for event in held)
+
+        def write(pieces: List[Event]) -> bool:
+            if call.can_write:
+                call.write_parts(_parts(writer, pieces))
+                return True
+            return False
+
+        events.write_pieces = write
         while left:
-            event = held.pop(0) if held else await events.next()
+            event = await events.next()
             left -= event.finish is not None
-            if event.piece.text or event.piece.tokens or event.finish:
-                part = writer.part(event.index, event.piece, event.finish)
-                await call.send_event(writer.chunk([part]))
+            await call.send_parts(_parts(writer, [event]))
         for index in range(events.generated, asked.texts):
             await call.send_event(writer.chunk([writer.part(index, Piece("", []), "length")]))
         if asked.has_usage:
@@ -297,8 +310,22 @@ class App:
         await call.end_stream()
 
 
+def _parts(writer: api.Writer, events: List[Event]) -> List[bytes]:
+    """The events of a stream that tell its reader something."""
+    return [
+        writer.chunk_of(event.index, event.piece, event.finish)
+        for event in events
+        if event.piece.text or event.piece.tokens or event.finish
+    ]
+
+
 class Conversation:
     """The events of a request, as long as its client is there."""
+
+    write_pieces: Callable[[List[Event]], bool] = staticmethod(lambda pieces: False)
+    """Takes pieces of texts that go on, each text's as one, while nothing waits before
+    them; returns whether it has taken them. To wake a task for each token of each stream
+    would take more of a processor than all else that a token costs here."""
 
     def __init__(
         self,
@@ -319,14 +346,19 @@ class Conversation:
         self._events: List[Event] = []
         self._merged: List[Event] = []
         self._ticket: Optional[Ticket] = None
+        self._is_waiting = False
         self._is_over = False
 
     async def __aenter__(self) -> "Conversation":
         if not self._requests:
             return self
 
-        def take(event: Event) -> None:
-            self._events.append(event)
+        def take(events: List[Event]) -> None:
+            goes_on = all(event.piece and not event.finish for event in events)
+            is_first = self._is_waiting and not self._events
+            if goes_on and is_first and self.write_pieces(_merge(events)):
+                return
+            self._events += events
             self._call.wake.set()
 
         deliver = self._mailbox.box(take)
@@ -351,7 +383,9 @@ class Conversation:
     async def next(self) -> Event:
         """Raises Refusal or Left."""
         while not self._merged:
+            self._is_waiting = True
             await self._call.wait_for_news()
+            self._is_waiting = False
             events, self._events = self._events, []
             self._merged = _merge(events)
         event = self._merged.pop(0)
@@ -389,6 +423,8 @@ class Conversation:
 def _merge(events: List[Event]) -> List[Event]:
     """The pieces of each text as one: a reader slower than the model gets more at a
     time."""
+    if len(events) == 1:
+        return events
     merged: List[Event] = []
     places: Dict[int, int] = {}
     for event in events:
@@ -417,6 +453,7 @@ class Call:
         self._since = time.monotonic()
         self._notes: List[str] = []
         self._is_stream = False
+        self._direct: Any = scope.get("extensions", {}).get(DIRECT)
         self._leaving: "Optional[asyncio.Future[Message]]" = None
         self.wake = asyncio.Event()
         """Set for events, and by a client that leaves."""
@@ -515,10 +552,28 @@ class Call:
 
     async def send_event(self, event: Any) -> None:
         """Raises Left."""
+        await self.send_parts([json.dumps(event).encode()])
+
+    async def send_parts(self, parts: List[bytes]) -> None:
+        """Events that are JSON already. Raises Left."""
         if self._leaving is not None and self._leaving.done():
             raise Left
-        body = b"data: %s\n\n" % json.dumps(event).encode()
+        if not parts:
+            return
+        if self.can_write:
+            return self.write_parts(parts)
+        body = _framed(parts)
         await self._send({"type": "http.response.body", "body": body, "more_body": True})
+
+    @property
+    def can_write(self) -> bool:
+        """Whether write_parts() may be called: the server has such an extension, the
+        stream has begun, and its reader keeps up."""
+        return self._direct is not None and self._direct.can_write()
+
+    def write_parts(self, parts: List[bytes]) -> None:
+        if parts:
+            self._direct.write(_framed(parts))
 
     async def end_stream(self) -> None:
         await self._send({"type": "http.response.body", "body": b"data: [DONE]\n\n"})
@@ -527,3 +582,7 @@ class Call:
     def _stop_listening(self) -> None:
         if self._leaving is not None:
             self._leaving.cancel()
+
+
+def _framed(parts: List[bytes]) -> bytes:
+    return b"".join(b"data: %s\n\n" % part for part in parts)

@@ -15,6 +15,9 @@ class Limits(NamedTuple):
     connections: int = 256
     texts: int = 64
     """Of a request: prompts times `n`."""
+    numbers: int = 1 << 20
+    """Log-probabilities of an answer: 1 + `logprobs` for each token. They are held until
+    it ends."""
     queue_tokens: int = 0
     """Of prompts and answers that have not begun; set by the cache's size."""
     header_seconds: float = 10.0

@@ -113,6 +113,8 @@ class Piece(NamedTuple):
     def joined(pieces: Iterable["Piece"]) -> "Piece":
         """Pieces that follow each other, as one."""
         pieces = list(pieces)
+        if len(pieces) == 1:
+            return pieces[0]
         text = "".join(piece.text for piece in pieces)
         return Piece(text, [spoken for piece in pieces for spoken in piece.tokens])
 

@@ -21,7 +21,7 @@ import shutil
 from typing import Callable, List, Optional, Tuple
 
 from optimus import __version__, arguments, output
-from optimus.arguments import Parser, whole_number
+from optimus.arguments import Parser, folder_name, whole_number
 from optimus.errors import UnavailableError
 from optimus.tools import find_tool
 from optimus.tune import (
@@ -71,6 +71,7 @@ def _parser() -> Parser:
     run.add_argument(
         "-o",
         "--output",
+        type=folder_name,
         metavar="STUDY",
         help="the study's folder (default: SPEC without its suffix, and .study)",
     )
@@ -122,7 +123,14 @@ def _parser() -> Parser:
     )
     take.set_defaults(act=_best)
     take.add_argument("study", metavar="STUDY")
-    take.add_argument("-o", "--output", metavar="DIR", required=True, help="a new folder")
+    take.add_argument(
+        "-o",
+        "--output",
+        type=folder_name,
+        metavar="DIR",
+        required=True,
+        help="a new folder",
+    )
     return parser
 
 

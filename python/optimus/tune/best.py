@@ -14,6 +14,7 @@ import shlex
 import shutil
 from typing import List
 
+from optimus import output
 from optimus.tune import TuneError, names
 from optimus.tune.jobs import Folder
 from optimus.tune.outcome import PATIENCE
@@ -49,7 +50,7 @@ def commands(trial: Trial, folder: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write(study: Study, folder: Folder, output: str) -> Trial:
+def write(study: Study, folder: Folder, target: str) -> Trial:
     """Raises TuneError where there is none, or the folder is not empty."""
     trial = study.best()
     if trial is None:
@@ -63,34 +64,36 @@ def write(study: Study, folder: Folder, output: str) -> Trial:
             "expected the checkpoint of trial %d in %s, found none"
             % (trial.number, checkpoint)
         )
-    if os.path.exists(output) and (not os.path.isdir(output) or os.listdir(output)):
-        raise TuneError("-o '%s' is there already; name a new folder" % output)
-    parent = os.path.dirname(os.path.abspath(output))
+    if os.path.exists(target) and (not os.path.isdir(target) or os.listdir(target)):
+        raise TuneError("-o '%s' is there already; name a new folder" % target)
+    parent = os.path.dirname(os.path.abspath(target))
     if not os.path.isdir(parent):
-        raise TuneError("cannot write '%s': there is no folder '%s'" % (output, parent))
-    new = "%s.optimus-tmp-%d" % (os.path.abspath(output), os.getpid())
+        raise TuneError("cannot write '%s': there is no folder '%s'" % (target, parent))
     try:
-        os.mkdir(new)
-        shutil.copytree(checkpoint, os.path.join(new, "checkpoint"))
-        shutil.copy(os.path.join(folder.trial(trial.number), "log.jsonl"), new)
-        with open(os.path.join(new, "flags.json"), "w", encoding="utf-8") as file:
-            json.dump(
-                {
-                    "trial": trial.number,
-                    "space": trial.space,
-                    "values": trial.values,
-                    "objectives": trial.objectives,
-                },
-                file,
-                indent=1,
-            )
-            file.write("\n")
-        script = os.path.join(new, SCRIPT)
-        with open(script, "w", encoding="utf-8") as file:
-            file.write(commands(trial, study.header["folder"]))
-        os.chmod(script, 0o755)
-        os.replace(new, output)
+        with output.new_folder(target) as new:
+            _fill(new, trial, checkpoint, folder, study.header["folder"])
     except OSError as error:
-        shutil.rmtree(new, ignore_errors=True)
-        raise TuneError("cannot write '%s': %s" % (output, error.strerror)) from None
+        raise TuneError("cannot write '%s': %s" % (target, error.strerror)) from None
     return trial
+
+
+def _fill(new: str, trial: Trial, checkpoint: str, folder: Folder, origin: str) -> None:
+    """Data are found relative to `origin`."""
+    shutil.copytree(checkpoint, os.path.join(new, "checkpoint"))
+    shutil.copy(os.path.join(folder.trial(trial.number), "log.jsonl"), new)
+    with open(os.path.join(new, "flags.json"), "w", encoding="utf-8") as file:
+        json.dump(
+            {
+                "trial": trial.number,
+                "space": trial.space,
+                "values": trial.values,
+                "objectives": trial.objectives,
+            },
+            file,
+            indent=1,
+        )
+        file.write("\n")
+    script = os.path.join(new, SCRIPT)
+    with open(script, "w", encoding="utf-8") as file:
+        file.write(commands(trial, origin))
+    os.chmod(script, 0o755)

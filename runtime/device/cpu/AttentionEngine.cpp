@@ -96,15 +96,28 @@ AttentionHead headOf(const optrt_attention_desc &d, int64_t length,
           firsts};
 }
 
-/// The same of a cache whose first `keys` are seen by any token.
-AttentionHead cachedHeadOf(const optrt_attention_desc &d, int64_t keys,
-                           const int32_t *firsts, const int32_t *ends) {
+/// The same of a cache whose first `keys` are seen by any of the first
+/// `tokens`.
+AttentionHead cachedHeadOf(const optrt_attention_desc &d, int64_t tokens,
+                           int64_t keys, const int32_t *firsts,
+                           const int32_t *ends) {
   AttentionHead head = headOf(d, d.seq, firsts);
+  head.seq = tokens;
   head.causal = false;
   head.keys = keys;
   head.ends = ends;
   head.capacity = d.capacity;
   return head;
+}
+
+/// Zeros for a head's tokens from `token` on, where these see no key.
+template <typename T>
+void clearTokens(const optrt_attention_desc &d, int64_t token, T *out,
+                 float *lse) {
+  for (; token < d.seq; ++token) {
+    std::fill_n(out + token * d.heads * d.head_dim, d.head_dim, T(0));
+    lse[token] = 0;
+  }
 }
 
 /// From a sequence's first key to the next one's.
@@ -150,8 +163,9 @@ AttentionEngine::getShare(const optrt_attention_desc &desc,
   // Kernels ask whether there are ends, not for their values.
   const int32_t none = 0;
   const AttentionHead head =
-      desc.capacity != 0 ? cachedHeadOf(desc, desc.capacity, &none, &none)
-                         : headOf(desc, desc.seq);
+      desc.capacity != 0
+          ? cachedHeadOf(desc, desc.seq, desc.capacity, &none, &none)
+          : headOf(desc, desc.seq);
   const int64_t heads =
       hasTiles(desc) ? attentionScratch(*tiles, head)
                      : attentionScratch(kernels, head, isGradient,
@@ -171,15 +185,18 @@ AttentionHead AttentionEngine::getHead(const optrt_attention_desc &desc,
   if (desc.capacity != 0) {
     int32_t *ends = firsts + desc.seq;
     const int64_t filled = std::clamp<int64_t>(length, 0, desc.capacity);
-    int64_t keys = 0;
+    // Behind the last token of a chunk nobody sees a key.
+    int64_t keys = 0, tokens = 0;
     for (int64_t token = 0; token != desc.seq; ++token) {
       const optimus_support::KeyRange seen = optimus_support::seenCachedKeys(
           x.positions[sequence * desc.seq + token], filled, desc.window);
       ends[token] = static_cast<int32_t>(seen.end);
       firsts[token] = static_cast<int32_t>(std::min(seen.first, seen.end));
       keys = std::max(keys, seen.end);
+      if (firsts[token] < ends[token])
+        tokens = token + 1;
     }
-    return cachedHeadOf(desc, keys, firsts, ends);
+    return cachedHeadOf(desc, tokens, keys, firsts, ends);
   }
   for (int64_t token = 0; token != desc.seq; ++token)
     firsts[token] = static_cast<int32_t>(
@@ -292,6 +309,7 @@ Status AttentionEngine::attendAs(const optrt_attention_desc &desc,
       return attendToken(token, head, q + at.q, k + at.kv, v + at.kv,
                          out + at.out, x.lse + at.lse, own);
     }
+    clearTokens(desc, head.seq, out + at.out, x.lse + at.lse);
     if constexpr (!std::is_same_v<T, float>)
       if (hasTiles(desc))
         return optrt::attend(*tiles, head, q + at.q, k + at.kv, v + at.kv,

@@ -52,7 +52,7 @@ void populate(char *start, int64_t bytes) {
 
 /// A product whose last rows nobody reads has so many, or as many times two, as
 /// it takes, but where they are few enough for FewRows.
-constexpr int64_t kFewestRows = 128;
+constexpr int64_t kFewestRows = 32;
 
 /// The rows of a product up to the last one that somebody reads.
 int64_t rowsToRead(const optrt_gemm_desc &desc) {

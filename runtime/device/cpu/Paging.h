@@ -10,7 +10,7 @@
 #define OPTIMUS_RUNTIME_DEVICE_CPU_PAGING_H
 
 #include "CopyQueue.h"
-#include "ScratchFile.h"
+#include "base/ScratchFile.h"
 #include "optimus-runtime/Device.h"
 
 #include <map>

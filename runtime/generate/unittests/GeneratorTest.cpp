@@ -111,6 +111,85 @@ protected:
   std::unique_ptr<Session> session;
 };
 
+/// The control plane of two processes that say the same, until one is told to
+/// say something else.
+class Twins final : public ControlPlane {
+public:
+  Status layOut(const optimus_support::Mesh &) override { return okStatus(); }
+  int size() const override { return 1; }
+  int firstRank() const override { return 0; }
+  int numLocalRanks() const override { return 1; }
+  std::vector<std::string> allGather(const std::string &own) override {
+    heard.push_back(own);
+    return {own, other.value_or(own)};
+  }
+  Status exchange(int, std::span<const float>, int, std::span<float>) override {
+    return okStatus();
+  }
+  RankActivity &activity(int) override { return idle; }
+  Status watch(WatchOptions) override { return okStatus(); }
+  [[noreturn]] void exitJob(int code) override { std::exit(code); }
+
+  std::optional<std::string> other;
+  std::vector<std::string> heard;
+
+private:
+  RankActivity idle;
+};
+
+/// Both are asked for the same texts between two steps.
+TEST_F(GeneratorTest, ProcessesThatDisagreeAreNamed) {
+  // The words of a step behind these requests and a cancellation.
+  auto wordsOf = [&](std::vector<GenerationRequest> requests,
+                     std::optional<int64_t> cancelled, auto check) {
+    Twins control;
+    Generator own(*session, control, entries);
+    for (const GenerationRequest &request : requests)
+      add(own, request);
+    if (cancelled)
+      own.cancel(*cancelled);
+    check(control, own);
+    return control.heard.empty() ? std::string() : control.heard.front();
+  };
+  auto goesOn = [](Twins &, Generator &own) {
+    const auto parts = own.step();
+    EXPECT_TRUE(parts.ok()) << parts.status().message();
+  };
+  const GenerationRequest usual = {.prompt = {1, 2}, .maxTokens = 3};
+  GenerationRequest drawn = usual, longer = usual, stopped = usual;
+  drawn.sampling = {.temperature = 1, .seed = 7};
+  longer.maxTokens = 4;
+  stopped.stops = {{5}};
+  const std::string same = wordsOf({usual}, std::nullopt, goesOn);
+  EXPECT_EQ(wordsOf({drawn}, std::nullopt, goesOn), same);
+  // A text that is not there is not cancelled.
+  EXPECT_EQ(wordsOf({usual}, 5, goesOn), same);
+  std::vector<std::string> others = {
+      wordsOf({usual}, 0, goesOn),
+      wordsOf({usual, usual}, std::nullopt, goesOn),
+      wordsOf({{.prompt = {2, 1}, .maxTokens = 3}}, std::nullopt, goesOn),
+      wordsOf({longer}, std::nullopt, goesOn),
+      wordsOf({stopped}, std::nullopt, goesOn)};
+  for (const std::string &other : others) {
+    EXPECT_NE(other, same);
+    wordsOf({usual}, std::nullopt, [&](Twins &control, Generator &own) {
+      control.other = other;
+      const Status status = own.step().status();
+      EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr("rank 1 and rank 0 disagree on texts: expected "));
+      EXPECT_EQ(own.counters().decodes + own.counters().prefills, 0);
+    });
+  }
+  // Of two steps without a request between them.
+  wordsOf({usual}, std::nullopt, [&](Twins &control, Generator &own) {
+    ASSERT_TRUE(own.step().ok());
+    control.heard.clear();
+    ASSERT_TRUE(own.step().ok());
+    EXPECT_NE(control.heard.front(), same);
+  });
+}
+
 /// Whoever has slots before or beside them, and in whatever slots they are.
 TEST_F(GeneratorTest, BeamsDependOnTheirPromptAlone) {
   std::vector<GenerationRequest> requests = drawRequests(24);

@@ -8,10 +8,15 @@
 
 #include "optimus-runtime/Sampling.h"
 
+#include "optimus-support/Philox.h"
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <random>
 #include <vector>
 
 using namespace optrt;
@@ -43,6 +48,73 @@ std::vector<int> count(const std::vector<float> &logits,
 TEST(Sampling, GreedyTakesTheLowestOfEquals) {
   EXPECT_EQ(sample({0, 3, 1, 3}, {}), 1);
   EXPECT_EQ(sample({-kInfinity, -2, -2}, {}), 1);
+}
+
+/// Those of a library: the highest logits, and then their tokens.
+std::vector<float> bestOf(const std::vector<float> &logits, std::size_t count) {
+  std::vector<float> best(2 * count, -1);
+  std::size_t found = 0;
+  for (const ScoredToken &each : mostProbable(logits, count)) {
+    best[found] = logits[each.token];
+    best[count + found++] = static_cast<float>(each.token);
+  }
+  return best;
+}
+
+TEST(Sampling, TheBestAreEnoughToChooseBy) {
+  std::minstd_rand random(3);
+  std::normal_distribution<float> normal;
+  std::vector<float> logits(300);
+  const std::vector<SamplingOptions> all = {
+      {},
+      {.temperature = 1e-310},
+      {.temperature = 0.7, .topK = 7},
+      {.temperature = 3, .topK = 8, .topP = 0.9},
+      {.temperature = 5, .topK = 8, .minP = 0.3},
+      {.temperature = 2, .topK = 1}};
+  for (int i = 0; i != 200; ++i) {
+    for (float &logit : logits)
+      logit = std::round(4 * normal(random)) / 4;
+    // Fewer than there is place for.
+    if (i == 7)
+      std::fill(logits.begin() + 3, logits.end(), -kInfinity);
+    const std::vector<float> best = bestOf(logits, 8);
+    for (SamplingOptions options : all) {
+      options.seed = i;
+      ASSERT_EQ(options.choosesAmong(8), options.temperature != 1e-310);
+      const auto token = sampleBest(best, 300, 5, options);
+      ASSERT_TRUE(token.ok()) << token.status().message();
+      ASSERT_EQ(*token, sample(logits, options, {}, {1, 2, 3, 4, 5})) << i;
+    }
+  }
+}
+
+TEST(Sampling, MoreThanTheBestIsAskedFor) {
+  for (const SamplingOptions &options :
+       std::vector<SamplingOptions>{{.logitBias = {{1, 1}}},
+                                    {.repetitionPenalty = 1.5},
+                                    {.presencePenalty = 0.1},
+                                    {.frequencyPenalty = 0.1},
+                                    {.copyingPenalty = 0.5},
+                                    {.temperature = 1},
+                                    {.temperature = 1, .topK = 9}})
+    EXPECT_FALSE(options.choosesAmong(8));
+  EXPECT_TRUE((SamplingOptions{.copyingPenalty = 1}.choosesAmong(8)));
+  EXPECT_FALSE(SamplingOptions().choosesAmong(0));
+}
+
+TEST(Sampling, TheBestThatAreNoLogitsOrTokens) {
+  auto message = [](const std::vector<float> &best) {
+    return std::string(sampleBest(best, 9, 0, {}).status().message());
+  };
+  EXPECT_EQ(message({1, 0, 8, 2}), "");
+  EXPECT_THAT(message({kInfinity, 0, 8, 2}),
+              HasSubstr("the logit of token 8 is inf"));
+  EXPECT_THAT(message({-kInfinity, -kInfinity, -1, -1}),
+              HasSubstr("no token has a logit above minus infinity"));
+  for (float token : {9.0f, -1.0f, NAN})
+    EXPECT_THAT(message({1, 0, token, 2}),
+                HasSubstr("expected one of the vocabulary's 9"));
 }
 
 TEST(Sampling, PenaltiesAndBiasesComeBeforeTheChoice) {
@@ -107,6 +179,69 @@ TEST(Sampling, LeavesOutWhatIsImprobable) {
   EXPECT_EQ(count(logits, {.temperature = 1, .topP = 0.4})[0], 4000);
   // What is impossible stays so.
   EXPECT_EQ(count({0, -kInfinity}, {.temperature = 1e5})[1], 0);
+}
+
+/// As docs/inference.md says, with every token sorted.
+int32_t drawAmongAll(const std::vector<float> &logits,
+                     const SamplingOptions &options) {
+  std::vector<int32_t> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(
+      order, [&](int32_t a, int32_t b) { return logits[a] > logits[b]; });
+  std::vector<double> weights;
+  for (int32_t token : order)
+    weights.push_back(std::exp((double(logits[token]) - logits[order[0]]) /
+                               options.temperature));
+  auto sum = [&] {
+    return std::accumulate(weights.begin(), weights.end(), 0.);
+  };
+  if (options.topK > 0)
+    weights.resize(options.topK);
+  if (options.topP < 1) {
+    const double enough = options.topP * sum();
+    std::size_t kept = 0;
+    for (double together = 0; together < enough; ++kept)
+      together += weights[kept];
+    weights.resize(kept);
+  }
+  while (weights.back() < options.minP)
+    weights.pop_back();
+  const uint64_t bits = optimus_support::philoxBlock(
+      options.seed, optimus_support::kFirstReservedStream, options.alternative,
+      0)[0];
+  double left = double(bits >> 11) * 0x1p-53 * sum();
+  std::size_t rank = 0;
+  while (rank + 1 < weights.size() && (left -= weights[rank]) >= 0)
+    ++rank;
+  return order[rank];
+}
+
+/// Of a large vocabulary: logits about the same or far apart, some of them
+/// equal or minus infinity.
+TEST(Sampling, SortsNoMoreThanItNeeds) {
+  std::minstd_rand random(1);
+  for (float width : {0.1f, 2.0f, 200.0f}) {
+    std::normal_distribution<float> values(-30, width);
+    std::vector<float> logits(5000);
+    for (float &logit : logits)
+      logit = std::round(values(random) * 256) / 256;
+    logits[17] = -kInfinity;
+    for (SamplingOptions options : {SamplingOptions{},
+                                    {.topK = 40},
+                                    {.topK = 3000, .topP = 0.9},
+                                    {.topP = 0.5},
+                                    {.topP = 0.999},
+                                    {.minP = 0.05},
+                                    {.topP = 0.8, .minP = 0.3}})
+      for (double temperature : {0.3, 1.0, 3.0}) {
+        options.temperature = temperature;
+        for (options.alternative = 0; options.alternative != 10;
+             ++options.alternative)
+          ASSERT_EQ(sample(logits, options), drawAmongAll(logits, options))
+              << width << " " << options.topK << " " << options.topP << " "
+              << options.minP << " " << options.alternative;
+      }
+  }
 }
 
 TEST(Sampling, DependsOnSeedAlternativeAndPlace) {

@@ -39,6 +39,9 @@ struct GenerationEntries {
   CacheExtents cache;
   int64_t chunk = 0;      ///< tokens of a prompt that a call takes in
   int64_t vocabulary = 0; ///< logits of a token
+  /// The most probable tokens that prefill and decode say, beside the logits;
+  /// 0: they do not. Texts that are chosen among these need no more.
+  int64_t best = 0;
 
   /// InvalidArgument where a library has none, with what would make them, or
   /// where theirs do not fit together; `library` is for messages.
@@ -98,6 +101,10 @@ struct GenerationRequest {
   int64_t beams = 1;
   double lengthPenalty = 1; ///< see BeamOptions
   SamplingOptions sampling = {};
+
+  /// Whether tokens are chosen by so many of the most probable ones, and
+  /// nothing else is asked for.
+  bool choosesAmong(int64_t best) const;
 };
 
 enum class FinishReason {
@@ -146,7 +153,8 @@ struct PageCounts {
 
 /// Texts that a session generates. Its functions are called by every process of
 /// the job with the same arguments in the same order, and have the same
-/// results.
+/// results; what random numbers and penalties there are (SamplingOptions)
+/// counts in the root process alone.
 ///
 /// Where the cache has pages, a text is let in once there are as many as it can
 /// need, those on the host included. Where a text comes to a page and none is
@@ -180,7 +188,9 @@ public:
   /// Lets waiting texts into free slots, puts a chunk of an incomplete prompt
   /// into the cache, of the oldest and of the shortest in turn, and generates a
   /// token of each text with a complete one. Returns what texts have got, in
-  /// the order of slots. A failure is that of every process.
+  /// the order of slots. A failure is that of every process. InvalidArgument,
+  /// with the rank, where a process was asked for other texts since the last
+  /// step.
   StatusOr<std::vector<GeneratedPart>> step();
 
   const GenerationEntries &functions() const;

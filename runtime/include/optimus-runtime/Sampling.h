@@ -58,6 +58,10 @@ struct SamplingOptions {
   /// `vocabulary`.
   Status check(int64_t vocabulary) const;
 
+  /// Whether so many of the highest logits are enough to choose by: they count
+  /// as they are, and no other token can be chosen.
+  bool choosesAmong(int64_t best) const;
+
   /// The tokens that are copies in the answer to a prompt.
   std::set<int32_t> copyable(std::span<const int32_t> prompt) const;
   /// Of so many generated tokens that are no exceptions, the share of copies; 0
@@ -72,6 +76,14 @@ StatusOr<int32_t> sampleToken(std::span<const float> logits,
                               std::span<const int32_t> prompt,
                               std::span<const int32_t> generated,
                               const SamplingOptions &options);
+
+/// The same by the highest logits alone, where choosesAmong() them: `best` are
+/// so many logits, the highest first, and then their tokens as numbers, as the
+/// functions of a library have them. InvalidArgument where the first logit is
+/// infinite, or these are no tokens below `vocabulary`.
+StatusOr<int32_t> sampleBest(std::span<const float> best, int64_t vocabulary,
+                             std::size_t numGenerated,
+                             const SamplingOptions &options);
 
 /// What beams add up: of each token the logarithm of its probability, by the
 /// logits as they are, and what biases and penalties add to its logit. Errors

@@ -31,8 +31,8 @@ TEST(ScratchCosts, NeedAFolder) {
   const auto costs = measureScratchCosts("/nowhere/at/all", /*rounds=*/1);
   ASSERT_FALSE(costs.ok());
   EXPECT_EQ(costs.status().message(),
-            "cannot time a scratch file in '/nowhere/at/all': No such file or "
-            "directory");
+            "cannot make a scratch file in '/nowhere/at/all': No such file or "
+            "directory; name a folder on a disk with --scratch DIR");
 }
 
 } // namespace

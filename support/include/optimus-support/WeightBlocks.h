@@ -32,10 +32,9 @@
 // Blocks lie in panels of 64 columns, the last one of as many as are left,
 // padded by zeros to a multiple of 16. Within a panel those of the first 32
 // rows of k come first: their integers, a row of all columns behind the other,
-// and then the scales. Of int4, byte row i holds rows i, in the low bits, and i
-// + 16, both plus
-// 8. So a thread reads a panel from its begin to its end, with a column in each
-// lane of its vectors.
+// and then the scales. Of int4, byte row i holds two rows, i in its low bits
+// and i + 16, each number plus 8. So a thread reads a panel from its begin to
+// its end, with a column in each lane of its vectors.
 //
 // A panel of bf16 has 64 columns, too, each element rounded to the nearest
 // bf16, half-way to even. A word holds two rows of a column, the first in its

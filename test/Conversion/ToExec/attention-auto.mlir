@@ -77,6 +77,17 @@ func.func @wide_window(%qkv: tensor<2x4x3x2x8xbf16>) -> tensor<2x4x2x8xbf16> {
   return %o : tensor<2x4x2x8xbf16>
 }
 
+// Many keys of few queries, by pieces; CPUs have a command for them.
+// CHECK-LABEL: func.func @long_cache(
+// CHECK: exec.launch @attention_pieces_causal_lengths_positions_capacity600_{{.*}}_128
+// CHECK: exec.launch @attention_of_pieces_causal_lengths_positions_capacity600_{{.*}}_128
+// CPU-LABEL: func.func @long_cache(
+// CPU: exec.attention {{.*}} capacity = 600 : i64
+func.func @long_cache(%q: tensor<2x1x2x16xbf16>, %k: tensor<2x600x2x16xbf16>, %l: tensor<2xi32>, %p: tensor<2x1xi32>) -> tensor<2x1x2x16xbf16> {
+  %o, %lse = optimus.attention %q, %k, %k lengths(%l) positions(%p) {cached, causal} : (tensor<2x1x2x16xbf16>, tensor<2x600x2x16xbf16>, tensor<2x600x2x16xbf16>, tensor<2xi32>, tensor<2x1xi32>) -> (tensor<2x1x2x16xbf16>, tensor<2x2x1xf32>)
+  return %o : tensor<2x1x2x16xbf16>
+}
+
 // Keys of a cache.
 // CHECK-LABEL: func.func @cached(
 // CHECK-NOT: exec.attention

@@ -96,6 +96,22 @@ func.func @take_c5(%x: tensor<2x8xf32>, %i: tensor<1xi32>) {
 
 // -----
 
+func.func @best_c1(%x: tensor<2x1x8xf32>) {
+  // expected-error @below {{C1: expected a result of shape [2, 1, 6], found [2, 1, 3]}}
+  %0 = optimus.best %x {count = 3 : i64} : (tensor<2x1x8xf32>) -> tensor<2x1x3xf32>
+  return
+}
+
+// -----
+
+func.func @best_c2(%x: tensor<2x1x8xf32>) {
+  // expected-error @below {{C2: expected logits of at most 16777216 tokens, and at least the 9 best, found [2, 1, 8]}}
+  %0 = optimus.best %x {count = 9 : i64} : (tensor<2x1x8xf32>) -> tensor<2x1x18xf32>
+  return
+}
+
+// -----
+
 func.func @log_probabilities_c1(%x: tensor<2x1x8xf32>, %t: tensor<3x1xi32>) {
   // expected-error @below {{C1: expected logits with the dimensions of targets, [3, 1], and one more, found [2, 1, 8]}}
   %0 = optimus.log_probabilities %x, %t : (tensor<2x1x8xf32>, tensor<3x1xi32>) -> tensor<3x1xf32>

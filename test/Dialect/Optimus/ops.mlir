@@ -105,12 +105,14 @@ func.func @cache_append(%c: tensor<2x8x4x16xf32>, %x: tensor<2x3x4x16xf32>, %p: 
 // CHECK: optimus.attention {{.*}} {cached, causal} : (tensor<5x1x4x16xf32>, tensor<1x8x4x16xf32>, tensor<1x8x4x16xf32>, tensor<1xi32>, tensor<5x1xi32>) -> (tensor<5x1x4x16xf32>, tensor<1x4x5xf32>)
 // CHECK: optimus.take %{{[^ ]*}}, %{{[^ ]*}} :
 // CHECK: optimus.log_probabilities %{{.*}}, %{{.*}} : (tensor<5x1x16xf32>, tensor<5x1xi32>) -> tensor<5x1xf32>
+// CHECK: optimus.best %{{.*}} {count = 3 : i64} : (tensor<5x1x16xf32>) -> tensor<5x1x6xf32>
 func.func @of_one_slot(%c: tensor<2x8x4x16xf32>, %x: tensor<5x1x4x16xf32>, %p: tensor<5x1xi32>, %s: tensor<1xi32>, %h: tensor<5x1x16xf32>) -> (tensor<1x1x4x16xf32>, tensor<5x1xf32>) {
   %0 = optimus.cache_append %c, %x, %p slot(%s) : (tensor<2x8x4x16xf32>, tensor<5x1x4x16xf32>, tensor<5x1xi32>, tensor<1xi32>) -> tensor<2x8x4x16xf32>
   %k = optimus.take %0, %s length(%s) : (tensor<2x8x4x16xf32>, tensor<1xi32>, tensor<1xi32>) -> tensor<1x8x4x16xf32>
   %o, %lse = optimus.attention %x, %k, %k lengths(%s) positions(%p) {cached, causal} : (tensor<5x1x4x16xf32>, tensor<1x8x4x16xf32>, tensor<1x8x4x16xf32>, tensor<1xi32>, tensor<5x1xi32>) -> (tensor<5x1x4x16xf32>, tensor<1x4x5xf32>)
   %1 = optimus.take %o, %s : (tensor<5x1x4x16xf32>, tensor<1xi32>) -> tensor<1x1x4x16xf32>
   %2 = optimus.log_probabilities %h, %p : (tensor<5x1x16xf32>, tensor<5x1xi32>) -> tensor<5x1xf32>
+  %3 = optimus.best %h {count = 3 : i64} : (tensor<5x1x16xf32>) -> tensor<5x1x6xf32>
   return %1, %2 : tensor<1x1x4x16xf32>, tensor<5x1xf32>
 }
 

@@ -191,9 +191,12 @@ void addKernels(CompiledKernels &kernels, int part) {
     add(Attention{cache});
     cache.pool = 128;
     add(Attention{cache});
+    add(AttentionPieces{cache, 128});
+    add(AttentionOfPieces{cache, 128});
   }
   for (int64_t vocabulary : {30522, 50257, 128256}) {
     add(RowMax{rows, vocabulary});
+    add(Best{8, vocabulary, 64});
     add(ExpSum{rows, vocabulary});
     add(SoftmaxSums{rows, vocabulary, false});
     add(SoftmaxSums{rows, vocabulary, true});

@@ -33,14 +33,14 @@ struct Record {
 class Records {
 public:
   Record &add(Record record) {
-    const int64_t size = record.region.getEnd() - record.region.begin;
+    const int64_t begin = record.region.begin;
+    const int64_t size = record.region.getEnd() - begin;
     const unsigned power = llvm::Log2_64(std::max<uint64_t>(size, 1));
     auto found = llvm::find_if(
         sizes, [&](const Size &known) { return known.power == power; });
     if (found == sizes.end())
       found = sizes.insert(found, {power, {}});
-    return found->records.emplace(record.region.begin, std::move(record))
-        ->second;
+    return found->records.emplace(begin, std::move(record))->second;
   }
 
   /// Visits the records near the region, and erases those for which `visit`

@@ -47,6 +47,18 @@ LogicalResult HeadOp::verify() {
                         elementTypeOf(getH()));
 }
 
+LogicalResult BestOp::verify() {
+  constexpr int64_t kMostTokens = int64_t(1) << 24;
+  ArrayRef<int64_t> logits = shapeOf(getLogits());
+  const auto count = static_cast<int64_t>(getCount());
+  if (logits.empty() || logits.back() > kMostTokens || count > logits.back())
+    return emitOpError("C2: expected logits of at most ")
+           << kMostTokens << " tokens, and at least the " << count
+           << " best, found " << toString(logits);
+  return expectShape(*this, "C1", "a result", getResult(),
+                     append(logits.drop_back(), 2 * count));
+}
+
 LogicalResult LogProbabilitiesOp::verify() {
   ArrayRef<int64_t> logits = shapeOf(getLogits());
   if (logits.empty() || logits.drop_back() != shapeOf(getTargets()))
@@ -133,6 +145,16 @@ ShardingRule HeadOp::getShardingRule() {
   return ShardingRule::fromEinsum(
       *this, rows + "h,vh" + (getBias() ? ",v" : "") + "->" + rows + "v",
       {{'h', FactorKind::Reduced}}, kTableDimensions);
+}
+
+ShardingRule BestOp::getShardingRule() {
+  std::string rows = letters(rankOf(getLogits()) - 1, 'A');
+  ShardingRule rule = ShardingRule::fromEinsum(
+      *this, rows + "v->" + rows + "k",
+      {{'v', FactorKind::Whole}, {'k', FactorKind::Whole}}, kTableDimensions);
+  // Logits of padding are −∞.
+  rule.factors[rule.operands[0].back()].allowsPadding = true;
+  return rule;
 }
 
 ShardingRule LogProbabilitiesOp::getShardingRule() {

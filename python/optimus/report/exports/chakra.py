@@ -44,6 +44,8 @@ Value = Union[bool, int, str]
 def write(windows: Sequence[Window], folder: str) -> None:
     """Makes the folder, whole or not at all. Raises ReportError, also where it is
     there already."""
+    if folder == "-":
+        raise ReportError("-o: expected the name of a folder to make, found '-'")
     if os.path.lexists(folder):
         raise ReportError(
             "-o '%s' exists; remove it, or name another folder" % folder
@@ -66,7 +68,8 @@ def write(windows: Sequence[Window], folder: str) -> None:
 
 def _ranks_of(windows: Sequence[Window], groups: "_Groups"):
     """All ranks, each with the window that has its times. Raises ReportError."""
-    if len(windows) == 1 and windows[0].profile.trace.get("backend") == "simulated":
+    profile = windows[0].profile
+    if profile.trace.get("backend") == "simulated" and len(profile.ranks) == 1:
         return [(windows[0], rank) for rank in range(groups.ranks)]
     found = [(window, window.choice.rank) for window in windows]
     if len(found) != groups.ranks:

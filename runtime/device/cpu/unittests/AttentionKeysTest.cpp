@@ -15,6 +15,7 @@
 #include "MaxThreads.h"
 #include "optimus-support/CachePages.h"
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -380,6 +381,27 @@ TEST(Attention, NoBitDependsOnOtherSlots) {
       std::equal(r.out.begin(), r.out.begin() + x.hidden(), s.out.begin()));
   EXPECT_EQ(std::vector<float>(r.lse.begin(), r.lse.begin() + 2),
             std::vector<float>(s.lse.begin(), s.lse.begin() + 2));
+}
+
+/// A chunk with fewer tokens than it has place for computes these alone, to the
+/// same bits, and has zeros behind.
+TEST(Attention, TokensBehindTheLastAreLeftOut) {
+  Case x = makeCase(1, 150, 4, 20, true, 2);
+  std::vector<int32_t> all(86);
+  std::iota(all.begin(), all.end(), 40);
+  for (int threads = 1; threads <= maxThreads; ++threads) {
+    CpuDevice device(threads);
+    const Result r = attendCached(device, x, {150}, {all});
+    for (const size_t count : {0, 1, 30, 65}) {
+      std::vector<int32_t> some(86, -1);
+      std::copy_n(all.begin(), count, some.begin());
+      const Result s = attendCached(device, x, {150}, {some});
+      const auto end = s.out.begin() + int64_t(count) * x.hidden();
+      EXPECT_TRUE(std::equal(s.out.begin(), end, r.out.begin())) << count;
+      EXPECT_TRUE(std::all_of(end, s.out.end(), [](float f) { return f == 0; }))
+          << count;
+    }
+  }
 }
 
 TEST(Attention, PositionsAreClamped) {

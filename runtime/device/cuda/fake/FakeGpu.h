@@ -137,6 +137,7 @@ struct Counts {
   int64_t launches;
   int64_t graphLaunches;             ///< of graphs of more nodes than one
   int64_t products[kFakeAlgorithms]; ///< by algorithm
+  int64_t copiedOut;                 ///< bytes of its memory to the host's
 };
 
 class Gpu {

@@ -112,6 +112,7 @@ __attribute__((destructor)) static void writeCounts() {
                       << ", \"most_pinned_bytes\": " << counts.mostPinnedBytes
                       << ", \"launches\": " << counts.launches
                       << ", \"graph_launches\": " << counts.graphLaunches
+                      << ", \"copied_out\": " << counts.copiedOut
                       << ", \"products\": [" << counts.products[0] << ", "
                       << counts.products[1] << ", " << counts.products[2]
                       << ", " << counts.products[3] << "]}\n";

@@ -185,6 +185,9 @@ static Result putCopy(Gpu &gpu, const Copy2D &c, Stream stream) {
     for (size_t row = 0; from && to && row != c.height; ++row)
       std::memcpy(to + row * c.dstPitch, from + row * c.srcPitch,
                   c.widthInBytes);
+    if (gpu.memory.isHidden(read.address) &&
+        !gpu.memory.isHidden(written.address))
+      gpu.counts.copiedOut += int64_t(c.widthInBytes * c.height);
     return gpu.failed;
   };
   return gpu.put(stream, "a copy", work);

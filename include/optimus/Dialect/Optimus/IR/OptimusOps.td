@@ -397,6 +397,27 @@ def Optimus_HeadOp : Optimus_TensorOp<"head", [
   }];
 }
 
+def Optimus_BestOp : Optimus_TensorOp<"best", [Optimus_Precisions<["Full"], ["Full"]>]> {
+  let summary = "The highest logits of rows, and their tokens";
+  let description = [{
+    `result[…, i]` is the i-th highest of `logits[…, :]`, and `result[…, count + i]` its token, as
+    a number: so a few numbers say what follows a text. Of equal logits the lowest token comes
+    first. A logit that is no number counts as infinite; −∞ counts as none, and where fewer are
+    left than `count`, there are −∞ and −1.
+
+    ```mlir
+    %best = optimus.best %logits {count = 4 : i64} : (tensor<8x1x256xf32>) -> tensor<8x1x8xf32>
+    ```
+
+    Tokens of texts may be sharded, the vocabulary not. Constraints: (C1) the result has the
+    shape of logits with 2·count for its last dimension; (C2) count is at most the vocabulary,
+    and that at most 2^24: an f32 has each token.
+  }];
+  let arguments = (ins Optimus_F32Tensor:$logits, ConfinedAttr<I64Attr, [IntPositive]>:$count);
+  let results = (outs Optimus_F32Tensor:$result);
+  let assemblyFormat = "$logits attr-dict `:` functional-type(operands, results)";
+}
+
 def Optimus_LogProbabilitiesOp : Optimus_TensorOp<"log_probabilities", [
     Optimus_Precisions<["Full", "Any"], ["Full"]>, Optimus_RowStatistics<[0]>]> {
   let summary = "Logarithms of the probabilities of given tokens";

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_DEVICE_CPU_SCRATCHFILE_H
-#define OPTIMUS_RUNTIME_DEVICE_CPU_SCRATCHFILE_H
+#ifndef OPTIMUS_RUNTIME_BASE_SCRATCHFILE_H
+#define OPTIMUS_RUNTIME_BASE_SCRATCHFILE_H
 
 #include "optimus-runtime/Status.h"
 
@@ -74,4 +74,4 @@ private:
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_DEVICE_CPU_SCRATCHFILE_H
+#endif // OPTIMUS_RUNTIME_BASE_SCRATCHFILE_H
