@@ -71,30 +71,30 @@ void Cores::add(uint32_t number, Picoseconds begin, Picoseconds seconds,
                     .most = kPerSecond});
 }
 
-void Cores::compute(uint32_t actor, Picoseconds begin, Picoseconds seconds) {
+void Cores::compute(uint32_t actor, Picoseconds begin, Picoseconds seconds,
+                    double) {
   add(actor, begin, seconds, computing[actor]);
 }
 
-void Cores::move(uint32_t meeting, Picoseconds begin, Picoseconds seconds,
-                 Picoseconds processors, const std::vector<Arrival> &members,
-                 size_t groups) {
+void Cores::move(const Move &move) {
   const double load =
-      double(processors) / double(std::max<Picoseconds>(seconds, 1));
+      double(move.processors) / double(std::max<Picoseconds>(move.seconds, 1));
   std::map<uint32_t, double> byMachine;
   if (isOne)
-    byMachine[0] = roundLoad(load * double(groups));
+    byMachine[0] = roundLoad(load * double(move.groups));
   else
-    for (const Arrival &one : members)
-      byMachine[machines[one.rank]] += roundLoad(load / double(members.size()));
+    for (const Arrival &one : move.members)
+      byMachine[machines[one.rank]] +=
+          roundLoad(load / double(move.members.size()));
   LinkLoads &loads = moving.emplace_back();
   // A busy core does not slow a collective without use for it.
   for (const auto &[machine, sum] : byMachine)
     if (sum > 0)
       loads.push_back({machine, sum});
-  add(meeting | kMeeting, begin, seconds, loads);
+  add(move.meeting | kMeeting, move.begin, move.seconds, loads);
 }
 
-std::vector<Cores::End> Cores::advance() {
+std::vector<Contention::End> Cores::advance() {
   std::vector<End> ends;
   for (uint32_t number : flows.advance())
     ends.push_back({number & ~kMeeting, (number & kMeeting) != 0});

@@ -9,9 +9,8 @@
 #ifndef OPTIMUS_LIB_SIMULATION_CORES_H
 #define OPTIMUS_LIB_SIMULATION_CORES_H
 
+#include "Contention.h"
 #include "Folding.h"
-#include "Meetings.h"
-#include "SharedLinks.h"
 
 #include "optimus/Prices/MachinePrices.h"
 #include "optimus/Simulation/Cluster.h"
@@ -29,7 +28,7 @@ namespace optimus_simulation {
 ///
 /// No more than its speed alone is given to any: what ran beside it when it was
 /// measured is not counted again.
-class Cores {
+class Cores : public Contention {
 public:
   /// With a cluster a node is a machine.
   Cores(const optimus_prices::SharedCores &shared, const Folding &folding,
@@ -40,23 +39,14 @@ public:
   static bool mayFold(const optimus_prices::SharedCores &shared,
                       int64_t numRanks, bool hasCluster);
 
-  /// An actor computes for so long, from a time on.
-  void compute(uint32_t actor, Picoseconds begin, Picoseconds seconds);
-  /// A meeting of so many seconds, and so many of processors. `groups` such
-  /// take place at once.
-  void move(uint32_t meeting, Picoseconds begin, Picoseconds seconds,
-            Picoseconds processors, const std::vector<Arrival> &members,
-            size_t groups);
+  void compute(uint32_t actor, Picoseconds begin, Picoseconds seconds,
+               double beside) override;
+  void move(const Move &move) override;
 
-  struct End {
-    /// An actor, or a meeting.
-    uint32_t number;
-    bool isMeeting;
-  };
-  bool isIdle() const { return flows.isIdle(); }
-  Picoseconds getNext() const { return flows.getNext(); }
-  Picoseconds getTime() const { return flows.getTime(); }
-  std::vector<End> advance();
+  bool isIdle() const override { return flows.isIdle(); }
+  Picoseconds getNext() const override { return flows.getNext(); }
+  Picoseconds getTime() const override { return flows.getTime(); }
+  std::vector<End> advance() override;
 
   /// The part of the time for which the busiest machine's cores are busy.
   double getBusiest(Picoseconds seconds) const;

@@ -67,12 +67,20 @@ struct TimedCommand {
   uint32_t insertedPart = 0;
   /// Of collectives and messages: by what axes, in `axes`.
   uint32_t axes = 0;
+  /// So many times as long while the other takes place on the device: a
+  /// collective beside computing, computing beside a collective.
+  double beside = 1;
   /// Not 0: a wait of a later call is for it.
   uint32_t carried = 0;
   /// Of a wait: the command, or kNone where it is carried.
   uint32_t awaited = 0;
+  /// Of collectives: not 0 where it goes by layers, from 1 on, the first layer
+  /// first.
+  uint32_t priority = 0;
   /// Whether its time is that of a run, and not a formula's.
   bool hasRun = false;
+  /// Whether just its shape or size was timed for the machine profile.
+  bool hasPoint = false;
 };
 
 /// What is waited for, as reports name it.
@@ -99,9 +107,11 @@ inline constexpr const char *kInserted = "inserted";
 inline constexpr const char *kStarting = "starting collectives";
 inline constexpr const char *kCopying = "processors of copies";
 
-/// How many commands a change met.
+/// How many commands a change met, and of what it needs some: "command", "two
+/// kernels in a row".
 struct Match {
   std::string pattern, origin;
+  const char *needed;
   int64_t count = 0;
 };
 
@@ -151,7 +161,11 @@ public:
   const std::optional<optimus_prices::SharedCores> &getSharedCores() const {
     return cores;
   }
-  /// Of each scaling, insertion and fusion.
+  /// Where collectives and computing slow each other on a device.
+  const std::optional<optimus_prices::Interference> &getInterference() const {
+    return interference;
+  }
+  /// Of each scaling, insertion, fusion, bucket and priority.
   const std::vector<Match> &getMatches() const { return matches; }
 
 private:
@@ -168,6 +182,7 @@ private:
   const optimus_support::program::TargetT &target;
   bool sharesLink = false;
   std::optional<optimus_prices::SharedCores> cores;
+  std::optional<optimus_prices::Interference> interference;
   std::vector<std::string> parts;
   std::vector<ExposureName> exposures;
   std::vector<std::vector<uint32_t>> axes;
