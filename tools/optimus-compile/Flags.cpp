@@ -84,7 +84,7 @@ static void addLayout(Declaration add, CompileSettings &settings) {
   add("--ranks", "N", settings.ranks,
       "With --strategy auto: choose among meshes of N ranks");
   add("--cluster", "FILE", settings.cluster,
-      "Choose layout and placement by simulation on these nodes: a file, or " +
+      "Choose layout and placement on nodes: a file, or " +
           optimus_simulation::describeKnownClusters());
   add("--memory-budget", "SIZE", settings.memoryBudget,
       "Most bytes of a rank, as 16GiB or 512MiB, or auto: the GPU of "
