@@ -202,7 +202,7 @@ def test_what_does_not_fit_is_said(tools, tmp_path):
         profile.write_text(json.dumps({**known, "gpu": gpu_of}))
         return simulate(tools, gpu, "--machine-profile", profile)
 
-    held = on(1 << 40)["memory_bytes"]["total"]
+    held = on(1 << 36)["memory_bytes"]["total"]
     assert "misfit" not in on(held)
     assert on(held - 1)["misfit"] == {"rank": 0, "usable_bytes": held - 1, "bytes": held}
     text = tools.run("optimus-simulate", gpu, "--machine-profile", profile)
