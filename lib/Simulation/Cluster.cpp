@@ -28,14 +28,11 @@ using optimus_support::StatusOr;
 namespace optimus_simulation {
 
 std::vector<Protocol> getNcclProtocols(bool hasSwitch) {
-  // In a node LL carries at most 87.7 GB/s of an A100's 235 and 141 of an
-  // H100's 370; between two nodes 22.5 of 188 and 45 of 376. Trees do not
-  // come before rings in a node.
   std::vector<Protocol> protocols{
-      {"ring LL", Protocol::Ring, 6.6e-6, 0.6e-6, 2.7e-6, 0.375, 0.12},
+      {"ring LL", Protocol::Ring, 6.6e-6, 0.6e-6, 2.7e-6, 0.5},
       {"ring LL128", Protocol::Ring, 14e-6, 1.9e-6, 4e-6, 0.92},
       {"ring Simple", Protocol::Ring, 8.4e-6, 3.4e-6, 14e-6, 1},
-      {"tree LL", Protocol::Tree, 6.8e-6, 0.6e-6, 5e-6, 0.12},
+      {"tree LL", Protocol::Tree, 6.8e-6, 0.6e-6, 5e-6, 1 / 3.8},
       {"tree LL128", Protocol::Tree, 14e-6, 1.25e-6, 8.5e-6, 0.92},
       {"tree Simple", Protocol::Tree, 8.4e-6, 4e-6, 14e-6, 1}};
   // Each device sends all of it once, and links reach 450 GB/s where rings
@@ -44,6 +41,19 @@ std::vector<Protocol> getNcclProtocols(bool hasSwitch) {
   if (hasSwitch)
     protocols.push_back({"NVLS", Protocol::Switch, 25e-6, 0, 0, kRate});
   return protocols;
+}
+
+/// In a node LL carries at most 87.7 GB/s of an A100's 235 and 141 of an H100's
+/// 370; between two nodes 22.5 of 188 and 45 of 376. Trees do not come before
+/// rings in a node.
+static void limitLL(std::vector<Protocol> &protocols) {
+  for (Protocol &one : protocols)
+    if (one.name == "ring LL") {
+      one.rate = 0.375;
+      one.nicRate = 0.12;
+    } else if (one.name == "tree LL") {
+      one.rate = 0.12;
+    }
 }
 
 /// Nodes of the devices that the nearest links of a profile join.
@@ -58,6 +68,7 @@ static Cluster makeKnown(const std::string &name, const std::string &gpu,
   cluster.deviceLink = {1 / near.beta, near.alpha};
   cluster.nic = {1 / far.beta, far.alpha};
   cluster.protocols = getNcclProtocols(/*hasSwitch=*/gpu != "a100");
+  limitLL(cluster.protocols);
   return cluster;
 }
 

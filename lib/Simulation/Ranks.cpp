@@ -56,7 +56,7 @@ bool Ranks::run() {
     runnable.push_back(number);
   runRunnable();
   // Ranks have gone as far as they can, so that nothing begins before the next
-  // event of the links, or of what goes by layers.
+  // event of the links, or the next collective by layers.
   for (;;) {
     const Picoseconds next = getNextFlow();
     if (!beginByLayer(next)) {
