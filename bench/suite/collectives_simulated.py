@@ -42,6 +42,8 @@ CASES = {
     "16 hosts, 1 Gbit/s": ("hosts 1000", 16),
 }
 LEAST = 4096
+# Sizes of a profile, and others.
+AGAIN, BETWEEN, BEYOND = KINDS = "measured again", "between those", "beyond them"
 
 
 def options(parser):
@@ -78,8 +80,11 @@ class Sitting:
         self.path.write_text(json.dumps(self.rounds))
 
     def compare(self, case):
-        """By collective, the errors in percent of all sizes."""
+        """By collective, the kinds of all sizes and the errors in percent."""
         profile, times = median_of(self.rounds[case])
+        known = {(entry["collective"], point["bytes"])
+                 for entry in profile for point in entry["points"]}
+        most = max(size for _, size in known)
         path = self.folder / "profile.json"
         path.write_text(json.dumps({"version": 1, "comm": profile}))
         errors = {}
@@ -89,13 +94,21 @@ class Sitting:
                 self.tools.path("simulate"), "--collective", collective, "--ranks",
                 CASES[case][1], "--bytes", size, "--machine-profile", path, "--json", "-"]))
             error = 100 * (found["times"][0]["us"] * 1e-6 / seconds - 1)
-            errors.setdefault(collective, []).append(error)
+            kind = (AGAIN if (collective, int(size)) in known
+                    else BEYOND if int(size) > most else BETWEEN)
+            errors.setdefault(collective, []).append((kind, error))
         return errors
 
 
 def summarize(errors):
-    sizes = [abs(error) for error in errors]
+    sizes = [abs(error) for _, error in errors]
     return [len(sizes), f"{statistics.median(sizes):.1f} %", f"{max(sizes):.1f} %"]
+
+
+def describe_kinds(errors):
+    for kind in KINDS:
+        if of_kind := [one for one in errors if one[0] == kind]:
+            yield f"sizes {kind} {summarize(of_kind)[1]}"
 
 
 def main(options, tools, folder):
@@ -112,10 +125,11 @@ def main(options, tools, folder):
         for collective, list_ in errors.items():
             rows.append([case, collective, *summarize(list_)])
             everything += list_
-    median = statistics.median(abs(error) for error in everything)
+    median = statistics.median(abs(error) for _, error in everything)
     count = min(len(rounds) for rounds in sitting.rounds.values())
     text = (f"{machine()}; {count} {'round' if count == 1 else 'rounds'}; median error of "
-            f"all {len(everything)} points {median:.1f} %\n\n"
+            f"all {len(everything)} points {median:.1f} %; of "
+            f"{', '.join(describe_kinds(everything))}\n\n"
             + table(["on", "collective", "sizes", "median error", "largest"], rows))
     return {"collectives-simulated": text}, [] if median <= options.median else [
         f"expected a median error of at most {options.median:g} %, found {median:.1f} %"]

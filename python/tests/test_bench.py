@@ -160,6 +160,8 @@ def test_collectives_are_simulated_by_other_sizes(tools, tmp_path):
     kinds = ["broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter"]
     # Of 4, 8, 16 and 32 KiB.
     assert [row[:3] for row in rows] == [["threads, 4 ranks", kind, "4"] for kind in kinds]
+    for kind in "measured again", "between those", "beyond them":
+        assert f"sizes {kind} " in page.read_text()
     beyond = run_bench(
         "collectives-simulated", tools, *small, "--rounds", 0, "--median", -1)
     assert beyond.returncode == 1
