@@ -96,7 +96,8 @@ def reference():
 
 class Rounds:
     """Profiles of the machine and what was measured of programs, by name. They are
-    kept in the folder, and the next call with it adds its own."""
+    kept in the folder, and the next call with it adds its own, of other programs and
+    back-ends, too."""
 
     def __init__(self, tools, folder):
         self.tools, self.folder = tools, folder
@@ -120,10 +121,15 @@ class Rounds:
         """Writes what was measured of ranks with so many threads on a back-end, and
         with fewer. Without the others: the compiler takes the most threads for the
         ranks' cores."""
-        found = median_of(self.machines)
+        found = median_of([{**one, "comm": []} for one in self.machines])
         found["gemm"] = [one for one in found["gemm"] if one["threads"] <= threads]
-        found["comm"] = [one for one in found.get("comm", [])
-                         if one["backend"] == backend]
+        collectives = {}
+        for one in self.machines:
+            for entry in one.get("comm", []):
+                if entry["backend"] == backend:
+                    key = entry["ranks"], entry["collective"]
+                    collectives.setdefault(key, []).append(entry)
+        found["comm"] = [median_of(each) for each in collectives.values()]
         path.write_text(json.dumps(found))
         return path
 

@@ -42,10 +42,7 @@ static CommandKey getKey(exec::CommandOpInterface command) {
   if (auto start = dyn_cast<exec::CollectiveStartOp>(*command))
     key.kind = exec::stringifyCollectiveKind(start.getKind()).str();
   key.path = getPath(command->getLoc()).str();
-  key.pathWithPhase = key.path;
-  ProgramPhase phase = getPhase(command->getLoc());
-  if (!key.path.empty() && phase != ProgramPhase::Forward)
-    key.pathWithPhase += (" " + stringifyProgramPhase(phase)).str();
+  key.pathWithPhase = getPathWithPhase(command->getLoc());
   key.function = command->getParentOfType<func::FuncOp>().getSymName().str();
   return key;
 }

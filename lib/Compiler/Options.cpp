@@ -206,6 +206,10 @@ static Status readChoice(const CompileSettings &settings,
     auto cluster = optimus_simulation::loadCluster(settings.cluster);
     if (!cluster.ok())
       return cluster.status().withContext("--cluster");
+    if (!cluster->devices.empty())
+      return invalidArgument("--cluster: expected placement.tile or none; "
+                             "placement.devices is of one mesh, and "
+                             "optimus-simulate takes it");
     options.cluster = *std::move(cluster);
   }
   if (!settings.memoryBudget.empty()) {
@@ -223,11 +227,29 @@ static Status readChoice(const CompileSettings &settings,
   return okStatus();
 }
 
+/// Without a machine profile the devices of a cluster count, if they are of the
+/// target's kind.
+static Status takeDevices(const CompileSettings &settings,
+                          CompileOptions &options) {
+  if (!options.cluster || options.cluster->machineProfile.empty() ||
+      !settings.phases.machineProfile.empty())
+    return okStatus();
+  const std::string &name = options.cluster->machineProfile;
+  auto machine = MachineProfile::load(name);
+  if (!machine)
+    return invalidArgument("--cluster: nodes.machine_profile: " +
+                           llvm::toString(machine.takeError()));
+  if (machine->gpu.has_value() == options.phases.isForGpu())
+    options.phases.machineProfile = name;
+  return okStatus();
+}
+
 StatusOr<CompileOptions>
 mlir::optimus::readCompileOptions(const CompileSettings &settings) {
   CompileOptions options;
   OPTRT_ASSIGN_OR_RETURN(options.phases, readPhaseOptions(settings.phases));
   OPTRT_RETURN_IF_ERROR(readChoice(settings, options));
+  OPTRT_RETURN_IF_ERROR(takeDevices(settings, options));
   options.machineProfile = options.phases.machineProfile;
   options.input = settings.input;
   options.output = settings.output;

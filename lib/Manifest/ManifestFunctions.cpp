@@ -67,10 +67,7 @@ static json::Object describeAttention(func::FuncOp function,
   json::Object who;
   auto note = [&](Operation *op, StringRef by) {
     json::Value &names = who.try_emplace(by, json::Array()).first->second;
-    std::string name = getPath(op->getLoc()).str();
-    if (ProgramPhase phase = getPhase(op->getLoc());
-        phase != ProgramPhase::Forward)
-      name += (" " + stringifyProgramPhase(phase)).str();
+    std::string name = getPathWithPhase(op->getLoc());
     // The gradient is two launches.
     json::Array &list = *names.getAsArray();
     if (list.empty() || list.back() != json::Value(name))

@@ -47,9 +47,7 @@ static double interpolate(std::span<const std::pair<double, double>> points,
   return below->second + fraction * (above->second - below->second);
 }
 
-/// A measured collective: between points by interpolation, else by its line.
-static double getMeasuredSeconds(const CollectiveProfile &measured,
-                                 double bytes) {
+double getMeasuredSeconds(const CollectiveProfile &measured, double bytes) {
   const std::vector<std::pair<double, double>> &points = measured.points;
   if (points.size() < 2 || bytes > points.back().first)
     return measured.alpha + measured.beta * bytes;
@@ -150,6 +148,14 @@ const CollectiveProfile *CollectivePrices::findNearest(CollectiveKind kind,
         (!best || getOctaves(entry.ranks) < getOctaves(best->ranks)))
       best = &entry;
   return best;
+}
+
+bool CollectivePrices::hasPoints(CollectiveKind kind, RankGroup group,
+                                 double bytes) const {
+  const CollectiveProfile *best = findNearest(kind, group.ranks);
+  return best && best->ranks == group.ranks && best->points.size() > 1 &&
+         bytes >= best->points.front().first &&
+         bytes <= best->points.back().first;
 }
 
 /// Each of the ranks but one receives all, or its part from all others: what

@@ -313,6 +313,30 @@ double ComputePrices::getKernelSeconds(const CommandWork &command,
          idle * std::max(computing, getKernelTrafficSeconds(touches));
 }
 
+bool ComputePrices::hasPoint(const CommandWork &command) const {
+  const ProductRates &rates = getRates(command.factors);
+  Work work = command.work;
+  work.gaps &= std::ranges::any_of(rates.points, &GemmPoint::gaps);
+  auto isOneOf = [&](const auto &points) {
+    return std::ranges::any_of(points, [&](const auto &point) {
+      return getDistance(point, work) == 0;
+    });
+  };
+  switch (work.kind) {
+  case Work::Product:
+    return isOneOf(rates.points);
+  case Work::Attention:
+    return isOneOf((isGpu && !command.isKernel ? rates.getLibraryAttention()
+                                               : rates.attention)
+                       .points);
+  case Work::Packing:
+    return isOneOf(profile.packs);
+  case Work::Traffic:
+    break;
+  }
+  return false;
+}
+
 double ComputePrices::getSeconds(const CommandWork &command,
                                  std::span<const Touch> touches) const {
   if (command.isKernel)

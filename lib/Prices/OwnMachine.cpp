@@ -56,12 +56,7 @@ static std::string findInstructions(std::string_view cpuInfo) {
 static ordered_json describeMachine() {
   const ResourceLimits &limits = resourceLimits();
   const std::string cpuInfo = readCpuInfo();
-  std::string processor(findCpuInfo(cpuInfo, "model name").value_or(""));
-  // On ARM it has a number.
-  if (processor.empty())
-    processor =
-        concat("processor ", findCpuInfo(cpuInfo, "CPU part").value_or(""));
-  ordered_json machine{{"processor", processor},
+  ordered_json machine{{"processor", findProcessorName(cpuInfo)},
                        {"instructions", findInstructions(cpuInfo)},
                        {"cores", limits.cores.size()},
                        {"optimus", OPTIMUS_VERSION}};

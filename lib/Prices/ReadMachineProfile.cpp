@@ -243,6 +243,42 @@ static void readLink(const JsonCursor &place, std::optional<Link> &link) {
   }
 }
 
+/// Factors from 1 on, each of a kind.
+static void readFactors(const JsonCursor &place,
+                        const std::vector<std::string> &kinds,
+                        Interference::Factors &factors) {
+  constexpr double kMost = 100;
+  if (!place)
+    return;
+  place.refuseOthers(kinds);
+  for (const auto &[kind, entry] : place.members()) {
+    const double factor = entry.number();
+    if (!(factor >= 1 && factor <= kMost))
+      return entry.fail(concat("expected a factor from 1 to ", kMost));
+    factors.emplace_back(kind, factor);
+  }
+}
+
+static void readInterference(const JsonCursor &place, MachineProfile &profile) {
+  if (!place)
+    return;
+  if (!profile.gpu)
+    return place.fail("expected none without gpu: ranks on processors share "
+                      "cores");
+  place.refuseOthers({"source", "computing", "collectives"});
+  Interference &found = profile.interference.emplace();
+  found.source = place["source"].string();
+  if (found.source.empty())
+    return place["source"].fail("expected who measured the factors");
+  readFactors(place.find("computing"),
+              {"gemm", "pack", "launch", "copy", "attention", "attention_grad"},
+              found.computing);
+  readFactors(place.find("collectives"),
+              {"broadcast", "reduce", "all_reduce", "all_gather",
+               "reduce_scatter", "all_to_all", "send", "receive"},
+              found.collectives);
+}
+
 /// GPUs talk over NCCL and processors over threads; a profile without either is
 /// for its first back-end.
 static void chooseBackend(MachineProfile &profile) {
@@ -266,6 +302,7 @@ static void readProfile(const JsonCursor &root, MachineProfile &profile) {
   readGpu(root.find("gpu"), profile.gpu);
   readLink(root.find("host_link"), profile.hostLink);
   readLink(root.find("scratch"), profile.scratch);
+  readInterference(root.find("interference"), profile);
   if (const JsonCursor share = root.find("axes_share_link"))
     profile.axesShareLink = share.boolean();
   chooseBackend(profile);

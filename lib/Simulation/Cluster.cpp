@@ -16,6 +16,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
+#include <set>
 #include <utility>
 
 using optimus_support::concat;
@@ -27,10 +29,10 @@ namespace optimus_simulation {
 
 std::vector<Protocol> getNcclProtocols(bool hasSwitch) {
   std::vector<Protocol> protocols{
-      {"ring LL", Protocol::Ring, 6.6e-6, 0.6e-6, 2.7e-6, 0.25},
+      {"ring LL", Protocol::Ring, 6.6e-6, 0.6e-6, 2.7e-6, 0.5},
       {"ring LL128", Protocol::Ring, 14e-6, 1.9e-6, 4e-6, 0.92},
       {"ring Simple", Protocol::Ring, 8.4e-6, 3.4e-6, 14e-6, 1},
-      {"tree LL", Protocol::Tree, 6.8e-6, 0.6e-6, 5e-6, 0.25},
+      {"tree LL", Protocol::Tree, 6.8e-6, 0.6e-6, 5e-6, 1 / 3.8},
       {"tree LL128", Protocol::Tree, 14e-6, 1.25e-6, 8.5e-6, 0.92},
       {"tree Simple", Protocol::Tree, 8.4e-6, 4e-6, 14e-6, 1}};
   // Each device sends all of it once, and links reach 450 GB/s where rings
@@ -41,6 +43,19 @@ std::vector<Protocol> getNcclProtocols(bool hasSwitch) {
   return protocols;
 }
 
+/// In a node LL carries at most 87.7 GB/s of an A100's 235 and 141 of an H100's
+/// 370; between two nodes 22.5 of 188 and 45 of 376. Trees do not come before
+/// rings in a node.
+static void limitLL(std::vector<Protocol> &protocols) {
+  for (Protocol &one : protocols)
+    if (one.name == "ring LL") {
+      one.rate = 0.375;
+      one.nicRate = 0.12;
+    } else if (one.name == "tree LL") {
+      one.rate = 0.12;
+    }
+}
+
 /// Nodes of the devices that the nearest links of a profile join.
 static Cluster makeKnown(const std::string &name, const std::string &gpu,
                          const optimus_prices::MachineProfile &machine) {
@@ -49,9 +64,11 @@ static Cluster makeKnown(const std::string &name, const std::string &gpu,
   Cluster cluster;
   cluster.name = name;
   cluster.devicesPerNode = cluster.nicsPerNode = near.ranks;
+  cluster.machineProfile = concat(gpu, "x", near.ranks);
   cluster.deviceLink = {1 / near.beta, near.alpha};
   cluster.nic = {1 / far.beta, far.alpha};
   cluster.protocols = getNcclProtocols(/*hasSwitch=*/gpu != "a100");
+  limitLL(cluster.protocols);
   return cluster;
 }
 
@@ -86,10 +103,19 @@ std::vector<std::string> listKnownClusters() {
   return names;
 }
 
+std::string describeKnownClusters() {
+  std::string text;
+  const std::vector<std::string> names = listKnownClusters();
+  for (size_t i = 0; i != names.size(); ++i)
+    text += concat(i == 0                  ? ""
+                   : i + 1 == names.size() ? " or "
+                                           : ", ",
+                   names[i]);
+  return text;
+}
+
 StatusOr<Cluster> loadCluster(const std::string &nameOrPath) {
-  std::string known;
   for (const KnownCluster &one : kClusters) {
-    known += concat(known.empty() ? "" : ", ", one.name);
     if (nameOrPath != one.name)
       continue;
     if (!one.gpu)
@@ -102,14 +128,22 @@ StatusOr<Cluster> loadCluster(const std::string &nameOrPath) {
   constexpr size_t kMostBytes = size_t(1) << 20;
   StatusOr<std::string> text =
       optimus_support::readInput(nameOrPath, kMostBytes);
-  if (text.ok())
-    return parseCluster(*text, nameOrPath);
+  if (text.ok()) {
+    auto cluster = parseCluster(*text, nameOrPath);
+    // A file's own files are where it is.
+    if (cluster.ok() && !cluster->machineProfile.empty() &&
+        !optimus_prices::isKnownProfile(cluster->machineProfile))
+      cluster->machineProfile = std::filesystem::path(nameOrPath)
+                                    .replace_filename(cluster->machineProfile)
+                                    .string();
+    return cluster;
+  }
   const bool mayBeName = nameOrPath.find_first_of("/.") == std::string::npos;
   return invalidArgument(concat(
       "cluster '", nameOrPath, "': ",
       mayBeName
-          ? concat("no such file, and no cluster that is known; known are ",
-                   known,
+          ? concat("no such file, and no known cluster; expected ",
+                   describeKnownClusters(),
                    optimus_support::didYouMean(nameOrPath, listKnownClusters()))
           : text.status().message()));
 }
@@ -139,20 +173,65 @@ static StatusOr<std::vector<int64_t>> getTile(const Cluster &cluster,
   return tile;
 }
 
-StatusOr<std::vector<ClusterPlace>> placeRanks(const Cluster &cluster,
-                                               const Mesh &mesh) {
+/// Each rank on the device that a list has for it.
+static StatusOr<std::vector<ClusterPlace>> placeByList(const Cluster &cluster,
+                                                       const Mesh &mesh) {
+  const std::set<int64_t> different(cluster.devices.begin(),
+                                    cluster.devices.end());
+  if (int64_t(cluster.devices.size()) != mesh.numRanks() ||
+      different.size() != cluster.devices.size())
+    return invalidArgument(concat(
+        "cluster '", cluster.name,
+        "': expected a device of its own for each "
+        "of the ",
+        mesh.numRanks(), " ranks of ", mesh.toString(), ", found ",
+        different.size(), " devices for ", cluster.devices.size(), " ranks"));
+  std::vector<ClusterPlace> places;
+  for (int64_t device : cluster.devices)
+    places.push_back(
+        {device / cluster.devicesPerNode, device % cluster.devicesPerNode});
+  return places;
+}
+
+/// Ranks that follow each other on nodes.
+static std::vector<ClusterPlace> placeInOrder(const Cluster &cluster,
+                                              const Mesh &mesh) {
+  std::vector<ClusterPlace> places;
+  for (int64_t rank = 0; rank != mesh.numRanks(); ++rank)
+    places.push_back(
+        {rank / cluster.devicesPerNode, rank % cluster.devicesPerNode});
+  return places;
+}
+
+static StatusOr<std::vector<ClusterPlace>> placeByTile(const Cluster &cluster,
+                                                       const Mesh &mesh) {
   std::vector<ClusterPlace> places(mesh.numRanks());
-  if (cluster.tile.empty()) {
-    for (int64_t rank = 0; rank != mesh.numRanks(); ++rank)
-      places[rank] = {rank / cluster.devicesPerNode,
-                      rank % cluster.devicesPerNode};
-    return places;
-  }
   OPTRT_ASSIGN_OR_RETURN(std::vector<int64_t> tile, getTile(cluster, mesh));
   for (int64_t rank = 0; rank != mesh.numRanks(); ++rank) {
     const auto place = optimus_support::placeInTile(mesh, tile, rank);
     places[rank] = {place.tile, place.inside};
   }
+  return places;
+}
+
+StatusOr<std::vector<ClusterPlace>> placeRanks(const Cluster &cluster,
+                                               const Mesh &mesh) {
+  std::vector<ClusterPlace> places;
+  if (!cluster.devices.empty()) {
+    OPTRT_ASSIGN_OR_RETURN(places, placeByList(cluster, mesh));
+  } else if (!cluster.tile.empty()) {
+    OPTRT_ASSIGN_OR_RETURN(places, placeByTile(cluster, mesh));
+  } else {
+    places = placeInOrder(cluster, mesh);
+  }
+  int64_t nodes = 0;
+  for (const ClusterPlace &place : places)
+    nodes = std::max(nodes, place.node + 1);
+  if (cluster.numNodes > 0 && nodes > cluster.numNodes)
+    return invalidArgument(
+        concat("cluster '", cluster.name, "': expected a mesh on at most ",
+               cluster.numNodes, " nodes of ", cluster.devicesPerNode,
+               " devices, found ", mesh.toString(), ", which takes ", nodes));
   return places;
 }
 
@@ -187,7 +266,8 @@ std::vector<Tile> listTiles(const Cluster &cluster, const Mesh &mesh) {
 }
 
 std::vector<Tile> listPlacements(const Cluster &cluster, const Mesh &mesh) {
-  if (!cluster.tile.empty() || cluster.devicesPerNode == 1)
+  if (!cluster.tile.empty() || !cluster.devices.empty() ||
+      cluster.devicesPerNode == 1)
     return {cluster.tile};
   std::vector<Tile> tiles = listTiles(cluster, mesh);
   int64_t ranks = 1;
@@ -220,9 +300,25 @@ StatusOr<Tile> parseTile(const std::string &text) {
   return tile;
 }
 
+void takeMeasured(Cluster &cluster,
+                  const optimus_prices::CommunicationProfile &profile) {
+  const std::vector<optimus_prices::CollectiveProfile> own = cluster.measured;
+  for (const optimus_prices::CollectiveProfile &one : profile.collectives)
+    if (one.backend == profile.backend && one.machines > 0 &&
+        one.points.size() > 1 &&
+        std::ranges::none_of(own, [&](const auto &other) {
+          return other.collective == one.collective;
+        }))
+      cluster.measured.push_back(one);
+}
+
 void changeNetwork(Cluster &cluster, const NetworkChange &change) {
-  for (ClusterLink *link : {&cluster.deviceLink, &cluster.nic}) {
+  for (optimus_prices::CollectiveProfile &curve : cluster.measured)
+    changeNetwork(curve, change);
+  for (ClusterLink *link :
+       {&cluster.deviceLink, &cluster.nic, &cluster.sockets.link}) {
     link->bytesPerSecond *= change.bandwidth;
+    link->inBytesPerSecond *= change.bandwidth;
     link->latency *= change.latency;
   }
   cluster.pcie.bytesPerSecond *= change.bandwidth;

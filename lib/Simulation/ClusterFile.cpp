@@ -43,6 +43,13 @@ public:
     add(name);
   }
   void extents(const char *name, Tile &) { add(name); }
+  void numbers(const char *name, std::vector<int64_t> &) { add(name); }
+  void points(const char *name, std::vector<std::pair<double, double>> &) {
+    const std::string point = concat(name, "[].");
+    for (const char *field : {"bytes", "seconds"})
+      places.push_back(prefix + point + field);
+    names.emplace_back(name);
+  }
   template <typename Map>
   void object(const char *name, Map map) {
     names.emplace_back(name);
@@ -50,11 +57,20 @@ public:
     map(inner);
     places.insert(places.end(), inner.places.begin(), inner.places.end());
   }
-  void protocols(const char *name, std::vector<Protocol> &) {
-    Protocol any;
+  template <typename Value>
+  void list(const char *name, std::vector<Value> &) {
+    Value any{};
     object((std::string(name) + "[]").c_str(),
            [&](FieldLister &one) { mapFields(one, any); });
     names.back() = name;
+  }
+  template <typename Value>
+  void oneOrList(const char *name, std::vector<Value> &) {
+    Value any{};
+    object(name, [&](FieldLister &one) { mapFields(one, any); });
+  }
+  void protocols(const char *name, std::vector<Protocol> &values) {
+    list(name, values);
   }
 
   std::vector<std::string> names, places;
@@ -129,10 +145,51 @@ public:
     for (const auto &[axis, extent] : find(name).members())
       values.emplace_back(axis, extent.count());
   }
+  void numbers(const char *name, std::vector<int64_t> &values) {
+    // Each node has links, whose memory is bounded.
+    constexpr int64_t kMost = int64_t(1) << 20;
+    if (const JsonCursor found = find(name))
+      values = found.integers(0, kMost - 1);
+  }
+  void points(const char *name,
+              std::vector<std::pair<double, double>> &values) {
+    const JsonCursor found = find(name);
+    for (const JsonCursor &one : found.elements()) {
+      one.refuseOthers({"bytes", "seconds"});
+      values.emplace_back(one["bytes"].numberFromZero(),
+                          one["seconds"].positiveNumber());
+    }
+    auto isLater = [](const auto &a, const auto &b) {
+      return a.first >= b.first;
+    };
+    if (found && (values.size() < 2 ||
+                  std::ranges::adjacent_find(values, isLater) != values.end()))
+      found.fail("expected two points or more, each of more bytes than the "
+                 "one before");
+  }
   template <typename Map>
   void object(const char *name, Map map) {
     if (const JsonCursor found = find(name))
       read(found, map);
+  }
+  template <typename Value>
+  void list(const char *name, std::vector<Value> &values) {
+    for (const JsonCursor &one : find(name).elements()) {
+      Value &value = values.emplace_back();
+      read(one, [&](auto &io) { mapFields(io, value); });
+    }
+  }
+  template <typename Value>
+  void oneOrList(const char *name, std::vector<Value> &values) {
+    const JsonCursor found = find(name);
+    std::vector<JsonCursor> places{found};
+    if (found.isArray())
+      places = found.elements();
+    for (const JsonCursor &one : places)
+      if (one) {
+        Value &value = values.emplace_back();
+        read(one, [&](auto &io) { mapFields(io, value); });
+      }
   }
   void protocols(const char *name, std::vector<Protocol> &values) {
     const JsonCursor found = find(name);
@@ -206,20 +263,41 @@ public:
       object[axis] = extent;
     add(name, std::move(object));
   }
+  void numbers(const char *name, std::vector<int64_t> &values) {
+    add(name, values);
+  }
+  void points(const char *name,
+              std::vector<std::pair<double, double>> &values) {
+    ordered_json list = ordered_json::array();
+    for (const auto &[bytes, seconds] : values)
+      list.push_back({{"bytes", bytes}, {"seconds", seconds}});
+    add(name, std::move(list));
+  }
   template <typename Map>
   void object(const char *name, Map map) {
     FieldWriter inner;
     map(inner);
     add(name, std::move(inner.json));
   }
-  void protocols(const char *name, std::vector<Protocol> &values) {
+  template <typename Value>
+  void list(const char *name, std::vector<Value> &values) {
     ordered_json list = ordered_json::array();
-    for (Protocol &value : values) {
+    for (Value &value : values) {
       FieldWriter inner;
       mapFields(inner, value);
       list.push_back(std::move(inner.json));
     }
     add(name, std::move(list));
+  }
+  template <typename Value>
+  void oneOrList(const char *name, std::vector<Value> &values) {
+    if (values.size() == 1)
+      object(name, [&](auto &one) { mapFields(one, values.front()); });
+    else
+      list(name, values);
+  }
+  void protocols(const char *name, std::vector<Protocol> &values) {
+    list(name, values);
   }
 
   ordered_json json = ordered_json::object();
@@ -241,8 +319,64 @@ std::vector<std::string> listClusterFields() {
   return lister.places;
 }
 
+static void checkSockets(const JsonCursor &place, const Cluster &cluster) {
+  const int64_t devices = cluster.sockets.devicesPerSocket;
+  if (cluster.devicesPerNode % devices != 0 ||
+      devices == cluster.devicesPerNode)
+    place.fail("expected a part of nodes.devices, for two sockets or more with "
+               "as many devices each");
+  if (cluster.pcie.devicesPerSwitch > 0 &&
+      devices % cluster.pcie.devicesPerSwitch != 0)
+    place.fail("expected a multiple of pcie.devices, for sockets with whole "
+               "switches");
+}
+
+/// Each of ranks that so many nodes may have, and of a kind of its own.
+static void
+checkMeasured(const std::vector<JsonCursor> &places,
+              std::vector<optimus_prices::CollectiveProfile> &list) {
+  auto isOf = [](const auto &a, const auto &b) {
+    return a.collective == b.collective && a.ranks == b.ranks &&
+           a.machines == b.machines;
+  };
+  for (size_t i = 0; i != places.size(); ++i) {
+    optimus_prices::CollectiveProfile &one = list[i];
+    if (one.ranks < 2 || one.machines > one.ranks)
+      places[i]["ranks"].fail("expected at least 2, and as many as nodes");
+    if (std::any_of(list.begin(), list.begin() + int64_t(i),
+                    [&](const auto &other) { return isOf(one, other); }))
+      places[i]["collective"].fail("expected one curve for so many ranks on so "
+                                   "many nodes, found two");
+    if (one.points.size() < 2)
+      return;
+    // The line through the first and the last is for what is beyond.
+    const auto &[least, first] = one.points.front();
+    const auto &[most, last] = one.points.back();
+    one.beta = std::max(0.0, last - first) / (most - least);
+    one.alpha = last - one.beta * most;
+    if (one.alpha < 0) {
+      one.alpha = 0;
+      one.beta = last / most;
+    }
+  }
+}
+
 static void readCluster(const JsonCursor &root, Cluster &cluster) {
   FieldReader::read(root, [&](auto &io) { mapFields(io, cluster); });
+  int64_t below = 1;
+  for (const SwitchLevel &level : cluster.switches) {
+    if (level.nodes % below != 0 || (level.nodes == below && below > 1))
+      root["switch"].fail("expected levels from the nearest on, each of twice "
+                          "the nodes of the one before, or another multiple");
+    below = level.nodes;
+  }
+  if (cluster.sockets.devicesPerSocket > 0)
+    checkSockets(root["sockets"]["devices"], cluster);
+  if (const JsonCursor measured = root.find("measured"))
+    checkMeasured(measured.elements(), cluster.measured);
+  if (const JsonCursor placement = root.find("placement");
+      placement && cluster.tile.empty() && cluster.devices.empty())
+    placement.fail("expected a tile, or the devices of ranks");
   // Each has links, whose memory is bounded.
   constexpr int64_t kMostDevices = 1024;
   if (cluster.devicesPerNode > kMostDevices)

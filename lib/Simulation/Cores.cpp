@@ -74,7 +74,8 @@ void Cores::add(uint32_t number, Picoseconds begin, Picoseconds seconds,
                     .most = kPerSecond});
 }
 
-void Cores::compute(uint32_t actor, Picoseconds begin, Picoseconds seconds) {
+void Cores::compute(uint32_t actor, Picoseconds begin, Picoseconds seconds,
+                    double) {
   if (turns)
     turns->compute(actor, machines[actor], begin, seconds);
   else
@@ -102,29 +103,29 @@ listShares(const std::vector<uint32_t> &machines, Picoseconds seconds,
   return shares;
 }
 
-void Cores::move(uint32_t meeting, uint32_t actor, Picoseconds begin,
-                 Picoseconds seconds, Picoseconds processors,
-                 const std::vector<Arrival> &members, size_t groups) {
+void Cores::move(const Move &move) {
   if (turns)
-    return turns->move(meeting | kMeeting, actor, begin, seconds,
-                       listShares(machines, seconds, processors, members));
+    return turns->move(
+        move.meeting | kMeeting, move.actor, move.begin, move.seconds,
+        listShares(machines, move.seconds, move.processors, move.members));
   const double load =
-      double(processors) / double(std::max<Picoseconds>(seconds, 1));
+      double(move.processors) / double(std::max<Picoseconds>(move.seconds, 1));
   std::map<uint32_t, double> byMachine;
   if (isOne)
-    byMachine[0] = roundLoad(load * double(groups));
+    byMachine[0] = roundLoad(load * double(move.groups));
   else
-    for (const Arrival &one : members)
-      byMachine[machines[one.rank]] += roundLoad(load / double(members.size()));
+    for (const Arrival &one : move.members)
+      byMachine[machines[one.rank]] +=
+          roundLoad(load / double(move.members.size()));
   LinkLoads &loads = moving.emplace_back();
   // A busy core does not slow a collective without use for it.
   for (const auto &[machine, sum] : byMachine)
     if (sum > 0)
       loads.push_back({machine, sum});
-  add(meeting | kMeeting, begin, seconds, loads);
+  add(move.meeting | kMeeting, move.begin, move.seconds, loads);
 }
 
-std::vector<Cores::End> Cores::advance() {
+std::vector<Contention::End> Cores::advance() {
   std::vector<End> ends;
   for (uint32_t number : turns ? turns->advance() : flows.advance())
     ends.push_back({number & ~kMeeting, (number & kMeeting) != 0});

@@ -9,9 +9,8 @@
 #ifndef OPTIMUS_LIB_SIMULATION_CORES_H
 #define OPTIMUS_LIB_SIMULATION_CORES_H
 
+#include "Contention.h"
 #include "Folding.h"
-#include "Meetings.h"
-#include "SharedLinks.h"
 #include "Turns.h"
 
 #include "optimus/Prices/MachinePrices.h"
@@ -31,7 +30,7 @@ namespace optimus_simulation {
 ///
 /// No more than its speed alone is given to any: what ran beside it when it was
 /// measured is not counted again.
-class Cores {
+class Cores : public Contention {
 public:
   /// With a cluster a node is a machine. By turns no rank stands for others.
   Cores(const optimus_prices::SharedCores &shared, const Folding &folding,
@@ -43,25 +42,20 @@ public:
   static bool mayFold(const optimus_prices::SharedCores &shared,
                       int64_t numRanks, bool hasCluster);
 
-  /// An actor computes for so long, from a time on.
-  void compute(uint32_t actor, Picoseconds begin, Picoseconds seconds);
-  /// A meeting of so many seconds, and so many of processors. `groups` such
-  /// take place at once. By turns, `actor` waits for it on a core.
-  void move(uint32_t meeting, uint32_t actor, Picoseconds begin,
-            Picoseconds seconds, Picoseconds processors,
-            const std::vector<Arrival> &members, size_t groups);
+  void compute(uint32_t actor, Picoseconds begin, Picoseconds seconds,
+               double beside) override;
+  void move(const Move &move) override;
 
-  struct End {
-    /// An actor, or a meeting.
-    uint32_t number;
-    bool isMeeting;
-  };
-  bool isIdle() const { return turns ? turns->isIdle() : flows.isIdle(); }
-  Picoseconds getNext() { return turns ? turns->getNext() : flows.getNext(); }
-  Picoseconds getTime() const {
+  bool isIdle() const override {
+    return turns ? turns->isIdle() : flows.isIdle();
+  }
+  Picoseconds getNext() override {
+    return turns ? turns->getNext() : flows.getNext();
+  }
+  Picoseconds getTime() const override {
     return turns ? turns->getTime() : flows.getTime();
   }
-  std::vector<End> advance();
+  std::vector<End> advance() override;
 
   /// The part of the time for which the busiest machine's cores are busy.
   double getBusiest(Picoseconds seconds) const;

@@ -67,10 +67,15 @@ private:
     return &*std::prev(after);
   }
 
-  std::string getPath(const TimedFunction &function, uint32_t number) const {
+  void add(const TimedFunction &function, uint32_t number,
+           const std::string &what, Picoseconds time) {
     const CommandT &command = *function.source->commands[number];
-    return command.path == kNone ? describeAction(program.getTarget(), command)
-                                 : function.table->texts[command.path];
+    const auto &texts = function.table->texts;
+    const std::string path = command.path == kNone
+                                 ? describeAction(program.getTarget(), command)
+                                 : texts[command.path];
+    seconds[{path, what}]
+           [command.source == kNone ? "" : texts[command.source]] += time;
   }
 
   /// From a stop, or from the beginning, to before a command.
@@ -97,7 +102,7 @@ private:
   void addComputed(const TimedFunction &function, uint32_t number,
                    Picoseconds time) {
     if (time > 0)
-      seconds[{getPath(function, number), "computing"}] += time;
+      add(function, number, "computing", time);
   }
 
   void addMeeting(const Meeting &meeting) {
@@ -108,15 +113,24 @@ private:
     const Picoseconds begin =
         std::max(meeting.begin, ranks.getBegin(last.rank));
     if (meeting.end > begin)
-      seconds[{getPath(function, last.command),
-               program.getExposures()[command.name].axis}] +=
-          meeting.end - begin;
+      add(function, last.command, program.getExposures()[command.name].axis,
+          meeting.end - begin);
   }
 
   std::vector<CriticalPart> sort() const {
     std::vector<CriticalPart> parts;
-    for (const auto &[name, all] : seconds)
-      parts.push_back({name.first, name.second, all});
+    for (const auto &[name, lines] : seconds) {
+      CriticalPart &part = parts.emplace_back();
+      part.path = name.first;
+      part.what = name.second;
+      Picoseconds most = 0;
+      for (const auto &[line, time] : lines) {
+        part.seconds += time;
+        if (time > most)
+          part.line = line;
+        most = std::max(most, time);
+      }
+    }
     std::stable_sort(parts.begin(), parts.end(),
                      [](const CriticalPart &a, const CriticalPart &b) {
                        return a.seconds > b.seconds;
@@ -126,7 +140,10 @@ private:
 
   const TimedProgram &program;
   const Ranks &ranks;
-  std::map<std::pair<std::string, std::string>, Picoseconds> seconds;
+  /// By path and what is waited for, of each line of source.
+  std::map<std::pair<std::string, std::string>,
+           std::map<std::string, Picoseconds>>
+      seconds;
 };
 } // namespace
 

@@ -10,6 +10,7 @@
 
 #include "optimus/Prices/ProgramWork.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -157,6 +158,32 @@ double FoldedNetwork::getStepsOnNodes(const Course &course, const Pace &pace,
   return std::max(0.0, entry->second - pace.slowest);
 }
 
+const Protocol &getMeasuredProtocol() {
+  static const Protocol kMeasured{.name = "measured"};
+  return kMeasured;
+}
+
+/// With others on the links its bytes are slower; what it takes beyond their
+/// time is for steps.
+void FoldedNetwork::takeMeasured(CollectiveKind kind, int64_t ranks,
+                                 int64_t nodes, double bytes, double scale,
+                                 double rate, Transport &transport) const {
+  const auto &curves = network.getCluster().measured;
+  const auto found = std::ranges::find_if(curves, [&](const auto &one) {
+    return one.ranks == ranks && one.machines == nodes &&
+           one.collective == toString(kind);
+  });
+  if (found == curves.end())
+    return;
+  const double seconds =
+      scale * optimus_prices::getMeasuredSeconds(*found, bytes);
+  transport.bytes = std::min(transport.bytes, seconds * rate);
+  const Picoseconds moving = roundUp(transport.bytes / rate);
+  transport.latency = std::max<Picoseconds>(0, toPicoseconds(seconds) - moving);
+  transport.alone = transport.latency + moving;
+  transport.protocol = &getMeasuredProtocol();
+}
+
 Transport FoldedNetwork::describe(const MeetingKey &key,
                                   const CommandT &command, double scale) {
   const CollectiveT *one = command.action.AsCollective();
@@ -173,12 +200,14 @@ Transport FoldedNetwork::describe(const MeetingKey &key,
   const double whole =
       optimus_prices::getWholeBytes(command, int64_t(members.size()));
   const Cluster &cluster = network.getCluster();
-  double nearRate = cluster.deviceLink.bytesPerSecond;
+  double nearRate = std::min(cluster.deviceLink.bytesPerSecond,
+                             cluster.deviceLink.getInRate());
   if (cluster.pcie.devicesPerSwitch > 0)
     nearRate = std::min(nearRate, cluster.pcie.bytesPerSecond);
   Protocol plain;
   plain.deviceStep = cluster.deviceLink.latency;
   plain.nicStep = cluster.nic.latency;
+  const double crossing = network.getSocketLatency(members);
   std::optional<Transport> best;
   auto tryProtocol = [&](const Protocol &protocol, const Protocol *named) {
     const bool isOfAll = protocol.algorithm == Protocol::Halves ||
@@ -191,7 +220,7 @@ Transport FoldedNetwork::describe(const MeetingKey &key,
     Transport transport;
     transport.loads = &loads.loads;
     transport.protocol = named;
-    const double bytes = course.bytes * whole / protocol.rate;
+    const double bytes = course.bytes * whole / protocol.getRate(nodes > 1);
     const double perNode = double(members.size()) / double(nodes);
     double steps =
         course.near * protocol.deviceStep + course.far * protocol.nicStep;
@@ -201,6 +230,7 @@ Transport FoldedNetwork::describe(const MeetingKey &key,
           {protocol.deviceStep, protocol.nicStep, bytes / loads.rate,
            bytes / loads.farRate, bytes / (perNode * nearRate)},
           perNode, double(network.countCards(members)) / double(nodes));
+    steps += (course.near + course.far) * crossing;
     transport.latency = toPicoseconds(scale * (protocol.start + steps));
     transport.bytes = scale * bytes;
     transport.alone = transport.latency + roundUp(transport.bytes / loads.rate);
@@ -211,6 +241,8 @@ Transport FoldedNetwork::describe(const MeetingKey &key,
     tryProtocol(protocol, &protocol);
   if (!best)
     tryProtocol(plain, nullptr);
+  takeMeasured(one->kind, int64_t(members.size()), nodes, whole, scale,
+               loads.rate, *best);
   if (!everyMessage)
     return *best;
   const Protocol &taken = best->protocol ? *best->protocol : plain;
@@ -233,7 +265,8 @@ Transport FoldedNetwork::describeMessage(const MeetingKey &key,
   const Cluster &cluster = network.getCluster();
   const bool isNear = network.countNodes({key.first, key.second}) == 1;
   const Picoseconds latency = toPicoseconds(
-      scale * (isNear ? cluster.deviceLink : cluster.nic).latency);
+      scale * ((isNear ? cluster.deviceLink : cluster.nic).latency +
+               network.getSocketLatency(key.first, key.second)));
   Transport transport{latency, bytes, &loads.loads,
                       latency + roundUp(bytes / loads.rate)};
   if (everyMessage) {

@@ -29,7 +29,8 @@ struct Transport {
   const LinkLoads *loads = nullptr;
   /// What all of it takes while no other meeting is on the links.
   Picoseconds alone = 0;
-  /// One of the cluster's. Null of messages, and where it has none.
+  /// One of the cluster's, or getMeasuredProtocol(). Null of messages, and
+  /// where it has none.
   const Protocol *protocol = nullptr;
   /// Where it is every message: these, from `latency` on.
   const MessagePlan *messages = nullptr;
@@ -51,6 +52,9 @@ struct Pace {
   /// nodes, and over a device's link if it had them for itself.
   double slowest, far, near;
 };
+
+/// Stands for whatever moves a collective that was measured.
+const Protocol &getMeasuredProtocol();
 
 /// A network as its actors see it: one link of a colour stands for all, and has
 /// the load of all the groups that a group of actors stands for.
@@ -85,6 +89,10 @@ private:
   Transport describeMessage(const MeetingKey &key,
                             const optimus_support::program::CommandT &command,
                             double scale);
+  /// Takes what was measured among so many ranks and nodes, if anything was.
+  void takeMeasured(optimus_support::program::CollectiveKind kind,
+                    int64_t ranks, int64_t nodes, double bytes, double scale,
+                    double rate, Transport &transport) const;
   double getRate(const LinkLoads &loads, bool isFar = false) const;
   /// What steps with parts take beyond the slowest link's bytes, on nodes of so
   /// many members and their cards.

@@ -48,6 +48,8 @@ struct Arrival {
   /// The meeting that its link carried until `ready`, or kNoMeeting where it
   /// was free before.
   uint32_t before = kNoMeeting;
+  /// Of the command.
+  uint32_t priority = 0;
 
   /// Whether this one comes later; of two at once, the lower colour decides.
   bool isAfter(const Arrival &other) const {

@@ -21,7 +21,9 @@ public:
   Planner(const Network &network, const std::vector<int64_t> &members,
           const Protocol &protocol, double bytes, double scale)
       : network(network), members(members), protocol(protocol),
-        bytes(scale * bytes / protocol.rate), scale(scale) {}
+        bytes(scale * bytes /
+              protocol.getRate(network.countNodes(members) > 1)),
+        scale(scale) {}
 
   MessagePlan make(const CollectiveT &one);
 
@@ -50,7 +52,8 @@ private:
 
 uint32_t Planner::add(int64_t from, int64_t to, double size) {
   const double step =
-      network.isNear(from, to) ? protocol.deviceStep : protocol.nicStep;
+      (network.isNear(from, to) ? protocol.deviceStep : protocol.nicStep) +
+      network.getSocketLatency(from, to);
   plan.push_back({.from = static_cast<uint32_t>(from),
                   .to = static_cast<uint32_t>(to),
                   .bytes = size,

@@ -38,8 +38,10 @@ uint32_t Network::getNic(int64_t rank) const {
                  places[rank].node * cluster.nicsPerNode + getCard(rank));
 }
 
-uint32_t Network::getSwitch(int64_t rank) const {
-  return getLink(OfSwitches, places[rank].node / cluster.nodesPerSwitch);
+uint32_t Network::getSwitch(int64_t rank, size_t level) const {
+  return getLink(OfSwitches,
+                 firstSwitches[level] +
+                     places[rank].node / cluster.switches[level].nodes);
 }
 
 int64_t Network::getBranch(int64_t rank) const {
@@ -47,29 +49,78 @@ int64_t Network::getBranch(int64_t rank) const {
          places[rank].device / cluster.pcie.devicesPerSwitch;
 }
 
+int64_t Network::getDeviceOfCard(int64_t rank) const {
+  return getCard(rank) * cluster.devicesPerNode / cluster.nicsPerNode;
+}
+
 int64_t Network::getBranchOfCard(int64_t rank) const {
-  const int64_t device =
-      getCard(rank) * cluster.devicesPerNode / cluster.nicsPerNode;
   return places[rank].node * branchesPerNode +
-         device / cluster.pcie.devicesPerSwitch;
+         getDeviceOfCard(rank) / cluster.pcie.devicesPerSwitch;
+}
+
+std::vector<std::pair<int64_t, int64_t>>
+Network::listCrossings(int64_t from, int64_t to) const {
+  std::vector<std::pair<int64_t, int64_t>> crossings;
+  if (!hasSockets())
+    return crossings;
+  auto add = [&](int64_t node, int64_t device, int64_t other) {
+    const int64_t first = node * socketsPerNode,
+                  a = device / cluster.sockets.devicesPerSocket,
+                  b = other / cluster.sockets.devicesPerSocket;
+    if (a != b)
+      crossings.emplace_back(first + a, first + b);
+  };
+  if (isNear(from, to)) {
+    add(places[from].node, places[from].device, places[to].device);
+    return crossings;
+  }
+  add(places[from].node, places[from].device, getDeviceOfCard(from));
+  add(places[to].node, getDeviceOfCard(to), places[to].device);
+  return crossings;
+}
+
+double Network::getSocketLatency(int64_t from, int64_t to) const {
+  return double(listCrossings(from, to).size()) * cluster.sockets.link.latency;
+}
+
+double Network::getSocketLatency(const std::vector<int64_t> &members) const {
+  if (!hasSockets())
+    return 0;
+  const std::vector<int64_t> ring = listRings(members).front();
+  double sum = 0;
+  for (size_t i = 0; i != ring.size(); ++i)
+    sum += getSocketLatency(ring[i], ring[(i + 1) % ring.size()]);
+  return sum / double(ring.size());
 }
 
 void Network::listCapacities() {
-  if (cluster.nodesPerSwitch > 0)
-    numSwitches =
-        (numNodes + cluster.nodesPerSwitch - 1) / cluster.nodesPerSwitch;
   if (hasTree())
     branchesPerNode = cluster.devicesPerNode / cluster.pcie.devicesPerSwitch;
-  auto add = [&](Level level, int64_t count, double rate) {
-    first[level + 1] = first[level] + count;
-    capacities.insert(capacities.end(), 2 * count, rate);
+  if (hasSockets())
+    socketsPerNode = cluster.devicesPerNode / cluster.sockets.devicesPerSocket;
+  auto addPairs = [&](int64_t count, double out, double in) {
+    for (int64_t i = 0; i != count; ++i)
+      capacities.insert(capacities.end(), {out, in});
   };
-  add(OfDevices, int64_t(places.size()), cluster.deviceLink.bytesPerSecond);
-  add(OfCards, numNodes * cluster.nicsPerNode, cluster.nic.bytesPerSecond);
-  add(OfSwitches, numSwitches,
-      cluster.nic.bytesPerSecond * double(cluster.nicsPerNode) *
-          double(cluster.nodesPerSwitch) / cluster.oversubscription);
-  add(OfBranches, numNodes * branchesPerNode, cluster.pcie.bytesPerSecond);
+  auto add = [&](Level level, int64_t count, const ClusterLink &link) {
+    first[level + 1] = first[level] + count;
+    addPairs(count, link.bytesPerSecond, link.getInRate());
+  };
+  add(OfDevices, int64_t(places.size()), cluster.deviceLink);
+  add(OfCards, numNodes * cluster.nicsPerNode, cluster.nic);
+  int64_t numSwitches = 0;
+  for (const SwitchLevel &level : cluster.switches) {
+    const int64_t count = (numNodes + level.nodes - 1) / level.nodes;
+    const double cards = double(cluster.nicsPerNode) * double(level.nodes) /
+                         level.oversubscription;
+    firstSwitches.push_back(numSwitches);
+    addPairs(count, cards * cluster.nic.bytesPerSecond,
+             cards * cluster.nic.getInRate());
+    numSwitches += count;
+  }
+  first[OfBranches] = first[OfSwitches] + numSwitches;
+  add(OfBranches, numNodes * branchesPerNode, {cluster.pcie.bytesPerSecond});
+  add(OfSockets, numNodes * socketsPerNode, cluster.sockets.link);
 }
 
 Network::Level Network::getLevel(uint32_t link) const {
@@ -96,11 +147,17 @@ std::string Network::getName(uint32_t link) const {
   case OfBranches:
     return concat(direction, "PCIe switch ", number % branchesPerNode,
                   " of node ", number / branchesPerNode);
+  case OfSockets:
+    return concat(direction, "socket ", number % socketsPerNode, " of node ",
+                  number / socketsPerNode);
   case OfSwitches:
   case NumLevels:
     break;
   }
-  return concat(direction, "switch ", number);
+  const size_t tier =
+      std::ranges::upper_bound(firstSwitches, number) - firstSwitches.begin();
+  return concat(direction, "switch ", number - firstSwitches[tier - 1],
+                firstSwitches.size() > 1 ? concat(" of level ", tier) : "");
 }
 
 /// What is between devices, or between them and their cards, if both are not on
@@ -137,14 +194,20 @@ void Network::addPath(int64_t from, int64_t to, double weight,
   }
   if (hasTree())
     addBranches(from, to, weight, loads);
+  for (auto [out, in] : listCrossings(from, to)) {
+    loads[getLink(OfSockets, out)] += weight;
+    loads[getLink(OfSockets, in) + 1] += weight;
+  }
   if (isNear(from, to))
     return;
   loads[getNic(from)] += weight;
   loads[getNic(to) + 1] += weight;
-  if (numSwitches > 0 && getSwitch(from) != getSwitch(to)) {
-    loads[getSwitch(from)] += weight;
-    loads[getSwitch(to) + 1] += weight;
-  }
+  for (size_t level = 0; level != cluster.switches.size(); ++level)
+    if (const uint32_t out = getSwitch(from, level), in = getSwitch(to, level);
+        out != in) {
+      loads[out] += weight;
+      loads[in + 1] += weight;
+    }
 }
 
 //===----------------------------------------------------------------------===//

@@ -73,6 +73,10 @@ public:
   bool isNear(int64_t from, int64_t to) const {
     return places[from].node == places[to].node;
   }
+  /// What a message takes to go from socket to socket, beside its step.
+  double getSocketLatency(int64_t from, int64_t to) const;
+  /// The same of a step of a ring among members, on average.
+  double getSocketLatency(const std::vector<int64_t> &members) const;
   /// The members by their nodes; one list for each way out of a node, which
   /// begins with another of its members. On one node all are the same.
   std::vector<std::vector<std::vector<int64_t>>>
@@ -90,8 +94,15 @@ private:
   void listPatterns();
 
   /// Links come in pairs, out and in: of devices, of cards, of switches between
-  /// nodes, of PCIe switches.
-  enum Level { OfDevices, OfCards, OfSwitches, OfBranches, NumLevels };
+  /// nodes, of PCIe switches, of sockets.
+  enum Level {
+    OfDevices,
+    OfCards,
+    OfSwitches,
+    OfBranches,
+    OfSockets,
+    NumLevels
+  };
   Level getLevel(uint32_t link) const;
   uint32_t getLink(Level level, int64_t number) const {
     return static_cast<uint32_t>(2 * (first[level] + number));
@@ -100,11 +111,20 @@ private:
   /// The number of a rank's card on its node.
   int64_t getCard(int64_t rank) const;
   uint32_t getNic(int64_t rank) const;
-  uint32_t getSwitch(int64_t rank) const;
+  /// That of a rank's node at a level, numbered through all levels.
+  uint32_t getSwitch(int64_t rank, size_t level) const;
   bool hasTree() const { return cluster.pcie.devicesPerSwitch > 0; }
   /// The number of a rank's PCIe switch among all, and that of its card.
   int64_t getBranch(int64_t rank) const;
   int64_t getBranchOfCard(int64_t rank) const;
+  /// The device on its node that a rank's card is nearest to.
+  int64_t getDeviceOfCard(int64_t rank) const;
+  bool hasSockets() const { return cluster.sockets.devicesPerSocket > 0; }
+  /// The numbers of the sockets that bytes pass, two of each link: of a near
+  /// path those of both devices; else those of a device and its card, twice.
+  /// Nothing where they are the same.
+  std::vector<std::pair<int64_t, int64_t>> listCrossings(int64_t from,
+                                                         int64_t to) const;
 
   using LoadMap = std::map<uint32_t, double>;
   void addPath(int64_t from, int64_t to, double weight, LoadMap &loads) const;
@@ -116,7 +136,10 @@ private:
   const Cluster &cluster;
   const std::vector<ClusterPlace> places;
   const TimedProgram &program;
-  int64_t numNodes = 0, numSwitches = 0, branchesPerNode = 0;
+  int64_t numNodes = 0, branchesPerNode = 0;
+  /// Of each level of switches, the number of its first.
+  std::vector<int64_t> firstSwitches;
+  int64_t socketsPerNode = 0;
   /// Of each level, the number of its first pair; and of all of them.
   int64_t first[NumLevels + 1] = {};
   std::vector<double> capacities;

@@ -55,7 +55,8 @@ void Ranks::start(uint32_t number, Rank &rank, const TimedCommand &command) {
         {.key = key,
          .expected = isMessage ? 2 : folding.getSize(number, command.axes),
          // Without cores there is no order in time.
-         .isAwaited = command.isAwaited && cores && !network,
+         .isAwaited = command.isAwaited && contention && !devices &&
+                      !network,
          .arrivals = {}});
   }
   uint32_t transfer = static_cast<uint32_t>(transfers.size());
@@ -75,11 +76,12 @@ void Ranks::start(uint32_t number, Rank &rank, const TimedCommand &command) {
   link.gathered.push_back({number, folding.getColour(number), linkNumber,
                            transfer, meeting, rank.position.call,
                            rank.position.command, rank.now, rank.now,
-                           command.seconds});
+                           command.seconds, kNoMeeting, command.priority});
   if (!command.endsGroup)
     return;
   for (Arrival &one : link.gathered)
     one.post = rank.now;
+  numByLayer += isByLayer(link.gathered);
   link.waiting.push_back(std::exchange(link.gathered, {}));
   advanceLink(link);
   settle();
@@ -136,6 +138,7 @@ Picoseconds Ranks::account(Rank &rank, const Transfer &transfer,
 //===----------------------------------------------------------------------===//
 
 void Ranks::arrive(Link &link, Batch &batch) {
+  numByLayer -= isByLayer(batch);
   link.pending = static_cast<uint32_t>(batch.size());
   link.next = link.free;
   if (keepsDeeds) {
@@ -158,9 +161,90 @@ void Ranks::arrive(Link &link, Batch &batch) {
 void Ranks::advanceLink(Link &link) {
   if (link.pending != 0 || link.waiting.empty())
     return;
+  if (isByLayer(link.waiting.front()))
+    return;
   Batch batch = std::move(link.waiting.front());
   link.waiting.pop_front();
   arrive(link, batch);
+}
+
+bool Ranks::beginByLayer(Picoseconds before) {
+  if (numByLayer == 0)
+    return false;
+  // Of all that some member's link may carry next.
+  struct Choice {
+    Picoseconds begin = 0;
+    uint32_t priority = 0;
+    Picoseconds post = 0;
+    uint32_t call = 0, command = 0, rank = 0, members = 0;
+
+    auto operator<=>(const Choice &) const = default;
+  };
+  std::unordered_map<uint32_t, Choice> choices;
+  forEachByLayer([&](Link &link, const Arrival &one) {
+    Choice &choice = choices[one.meeting];
+    const bool isFirst = choice.members++ == 0;
+    choice.begin = std::max({choice.begin, one.post, link.free});
+    choice.post = std::max(choice.post, one.post);
+    choice.priority = one.priority;
+    choice.call = one.call;
+    choice.command = one.command;
+    choice.rank = isFirst ? one.rank : std::min(choice.rank, one.rank);
+  });
+  std::optional<std::pair<Choice, uint32_t>> next;
+  for (const auto &[meeting, choice] : choices)
+    if (choice.members == meetings[meeting].expected && choice.begin < before &&
+        (!next || choice < next->first))
+      next.emplace(choice, meeting);
+  if (!next)
+    return false;
+  std::vector<Link *> taking;
+  forEachByLayer([&](Link &link, const Arrival &one) {
+    if (one.meeting == next->second)
+      taking.push_back(&link);
+  });
+  for (Link *link : taking) {
+    const auto found =
+        std::ranges::find_if(link->waiting, [&](const Batch &batch) {
+          return batch.front().meeting == next->second;
+        });
+    Batch batch = std::move(*found);
+    link->waiting.erase(found);
+    arrive(*link, batch);
+  }
+  return true;
+}
+
+bool Ranks::arriveInOrder() {
+  bool hasCome = false;
+  for (Rank &rank : ranks)
+    for (Link &link : rank.links)
+      if (link.pending == 0 && !link.waiting.empty()) {
+        Batch batch = std::move(link.waiting.front());
+        link.waiting.pop_front();
+        arrive(link, batch);
+        hasCome = true;
+      }
+  return hasCome;
+}
+
+/// What starts together keeps its order.
+bool Ranks::isByLayer(const Batch &batch) {
+  return batch.size() == 1 && batch.front().priority != 0;
+}
+
+template <typename Visit>
+void Ranks::forEachByLayer(Visit visit) {
+  for (Rank &rank : ranks)
+    for (Link &link : rank.links) {
+      if (link.pending != 0)
+        continue;
+      for (const Batch &batch : link.waiting) {
+        if (!isByLayer(batch))
+          break;
+        visit(link, batch.front());
+      }
+    }
 }
 
 /// Lets complete meetings take place, and so links go on.
@@ -214,21 +298,26 @@ void Ranks::hold(uint32_t number) {
     meeting.begin = std::max(meeting.begin, ranks[meeting.waiter->rank].now);
   std::swap(meeting.arrivals.front(),
             meeting.arrivals[last - &meeting.arrivals.front()]);
-  if (!network && !cores)
+  if (!network && !contention)
     return end(number, meeting.begin + meeting.alone);
-  if (!network) {
-    const Arrival &first = meeting.arrivals.front();
-    const TimedCommand &command =
-        getFunction(first.rank, first.call).commands[first.command];
-    const bool isMessage = meeting.key.second != kNoMeeting;
-    return cores->move(
-        number, meeting.waiter ? meeting.waiter->rank : first.rank,
-        meeting.begin, meeting.alone, command.processors, meeting.arrivals,
-        isMessage
-            ? 1
-            : folding.listGroups(meeting.key.axes, meeting.key.first).size());
-  }
   const Arrival &first = meeting.arrivals.front();
+  const TimedCommand &command =
+      getFunction(first.rank, first.call).commands[first.command];
+  const bool isMessage = meeting.key.second != kNoMeeting;
+  const Contention::Move move{
+      .meeting = number,
+      .actor = meeting.waiter ? meeting.waiter->rank : first.rank,
+      .begin = meeting.begin,
+      .seconds = meeting.alone,
+      .processors = command.processors,
+      .beside = command.beside,
+      .members = meeting.arrivals,
+      .groups =
+          isMessage
+              ? 1
+              : folding.listGroups(meeting.key.axes, meeting.key.first).size()};
+  if (!network)
+    return contention->move(move);
   double scale = 0;
   for (const Arrival &one : meeting.arrivals)
     scale = std::max(
@@ -239,14 +328,18 @@ void Ranks::hold(uint32_t number) {
       scale);
   meeting.alone = transport.alone;
   if (transport.protocol)
-    protocols[transport.protocol] += static_cast<int64_t>(
-        folding.listGroups(meeting.key.axes, meeting.key.first).size());
+    protocols[transport.protocol] += static_cast<int64_t>(move.groups);
   if (messages)
     messages->begin(number, meeting.begin + transport.latency,
                     *transport.messages);
   else
     links->add(meeting.begin + transport.latency,
                {number, transport.bytes, transport.loads});
+  if (contention)
+    contention->moveOnLinks(move,
+                            transport.bytes * 1e12 /
+                                double(std::max<Picoseconds>(
+                                    1, transport.alone - transport.latency)));
 }
 
 void Ranks::end(uint32_t number, Picoseconds time) {
@@ -254,6 +347,8 @@ void Ranks::end(uint32_t number, Picoseconds time) {
   Meeting &meeting = meetings[number];
   meeting.end = time;
   meeting.isOver = true;
+  if (network && contention)
+    contention->endOnLinks(number, time);
   const std::vector<Arrival> arrivals = std::move(meeting.arrivals);
   meeting.arrivals = {arrivals.front()};
   open.erase(meeting.key);

@@ -17,13 +17,15 @@ namespace optimus_simulation {
 
 Ranks::Ranks(const TimedProgram &program, const std::vector<CallList> &calls,
              bool isTwice, const WhatIf &whatIf, const Folding &folding,
-             FoldedNetwork *network, Cores *cores,
+             FoldedNetwork *network, Contention *cores, bool devicesSlow,
              const SimulationOptions &options)
     : program(program), whatIf(whatIf), folding(folding), network(network),
-      cores(cores), records(options.record || options.slack),
+      contention(cores), records(options.record || options.slack),
       keepsDeeds(options.slack), ranks(folding.getNumActors()) {
   if (network)
     links.emplace(network->getCapacities());
+  if (devicesSlow)
+    contention = &devices.emplace(ranks.size(), links ? &*links : nullptr);
   if (network && network->hasEveryMessage())
     messages.emplace(network->getNetwork(), *links);
   for (uint32_t number = 0; number != ranks.size(); ++number) {
@@ -40,7 +42,7 @@ Ranks::Ranks(const TimedProgram &program, const std::vector<CallList> &calls,
     rank.exposures.resize(program.getExposures().size());
     rank.links.resize(program.getNumLinks());
     for (const TimedFunction *function : rank.functions) {
-      if (cores) {
+      if (contention) {
         rank.computed.emplace_back(function->commands.size());
         rank.inserted.emplace_back(function->commands.size());
       }
@@ -56,9 +58,15 @@ bool Ranks::run() {
     runnable.push_back(number);
   runRunnable();
   // Ranks have gone as far as they can, so that nothing begins before the next
-  // event of the links.
-  while ((links && !links->isIdle()) || (cores && !cores->isIdle())) {
-    advanceFlows();
+  // event of the links, or the next collective by layers.
+  for (;;) {
+    const Picoseconds next = getNextFlow();
+    if (!beginByLayer(next)) {
+      if (next != kNever)
+        advanceFlows();
+      else if (!arriveInOrder())
+        break;
+    }
     settle();
     runRunnable();
   }
@@ -68,11 +76,20 @@ bool Ranks::run() {
   return true;
 }
 
+Picoseconds Ranks::getNextFlow() const {
+  Picoseconds next = kNever;
+  if (links && !links->isIdle())
+    next = links->getNext();
+  if (contention && !contention->isIdle())
+    next = std::min(next, contention->getNext());
+  return next;
+}
+
 void Ranks::advanceFlows() {
   ++events;
   const bool areCores =
-      cores && !cores->isIdle() &&
-      (!links || links->isIdle() || cores->getNext() <= links->getNext());
+      contention && !contention->isIdle() &&
+      (!links || links->isIdle() || contention->getNext() <= links->getNext());
   if (!areCores) {
     for (uint32_t number : links->advance())
       if (!messages)
@@ -81,9 +98,9 @@ void Ranks::advanceFlows() {
         end(*meeting, links->getTime());
     return;
   }
-  for (const Cores::End &one : cores->advance())
+  for (const Contention::End &one : contention->advance())
     if (one.isMeeting)
-      end(one.number, cores->getTime());
+      end(one.number, contention->getTime());
     else
       endComputing(one.number);
 }
@@ -135,7 +152,7 @@ std::vector<CallTimes> Ranks::getCountedCalls(int64_t number) const {
 }
 
 Picoseconds Ranks::getSeconds(int64_t rank, Position at) const {
-  if (cores)
+  if (contention)
     return ranks[rank].computed[at.call][at.command];
   const TimedCommand &command = getFunction(rank, at.call).commands[at.command];
   return command.kind == TimedCommand::Compute ? getAlone(rank, command.seconds)
@@ -143,10 +160,11 @@ Picoseconds Ranks::getSeconds(int64_t rank, Position at) const {
 }
 
 Picoseconds Ranks::getInserted(int64_t rank, Position at) const {
-  return cores ? ranks[rank].inserted[at.call][at.command]
-               : getAlone(
-                     rank,
-                     getFunction(rank, at.call).commands[at.command].inserted);
+  return contention
+             ? ranks[rank].inserted[at.call][at.command]
+             : getAlone(
+                   rank,
+                   getFunction(rank, at.call).commands[at.command].inserted);
 }
 
 Picoseconds Ranks::getAlone(int64_t rank, Picoseconds seconds) const {
@@ -211,12 +229,12 @@ bool Ranks::computeInserted(uint32_t number, Rank &rank,
   if (command.inserted == 0 || rank.hasInserted)
     return true;
   const Picoseconds seconds = getAlone(number, command.inserted);
-  rank.isComputing = cores;
-  if (cores)
-    cores->compute(number, rank.now, seconds);
+  rank.isComputing = contention;
+  if (contention)
+    contention->compute(number, rank.now, seconds, command.beside);
   else
     endInserted(rank, seconds);
-  return !cores;
+  return !contention;
 }
 
 void Ranks::endInserted(Rank &rank, Picoseconds seconds) {
@@ -242,9 +260,9 @@ void Ranks::execute(uint32_t number, Rank &rank, const TimedCommand &command) {
   switch (command.kind) {
   case TimedCommand::Compute: {
     const Picoseconds seconds = getAlone(number, command.seconds);
-    rank.isComputing = cores && seconds > 0;
+    rank.isComputing = contention && seconds > 0;
     if (rank.isComputing)
-      cores->compute(number, rank.now, seconds);
+      contention->compute(number, rank.now, seconds, command.beside);
     else
       compute(rank, command.name, seconds);
     return;
@@ -286,7 +304,7 @@ void Ranks::compute(Rank &rank, uint32_t part, Picoseconds seconds) {
 void Ranks::endComputing(uint32_t number) {
   Rank &rank = ranks[number];
   const Position at = rank.position;
-  const Picoseconds begin = rank.now, seconds = cores->getTime() - begin;
+  const Picoseconds begin = rank.now, seconds = contention->getTime() - begin;
   const TimedCommand &command = rank.functions[at.call]->commands[at.command];
   rank.isComputing = false;
   runnable.push_back(number);

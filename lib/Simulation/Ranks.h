@@ -9,7 +9,7 @@
 #ifndef OPTIMUS_LIB_SIMULATION_RANKS_H
 #define OPTIMUS_LIB_SIMULATION_RANKS_H
 
-#include "Cores.h"
+#include "Devices.h"
 #include "FoldedNetwork.h"
 #include "Folding.h"
 #include "Meetings.h"
@@ -18,6 +18,7 @@
 #include "optimus/Simulation/Simulator.h"
 
 #include <deque>
+#include <limits>
 #include <optional>
 #include <unordered_map>
 
@@ -61,11 +62,13 @@ struct Transfer {
 class Ranks {
 public:
   /// With a `network`, meetings take what its links take; with `cores`,
-  /// computing and other meetings what cores take. `calls` are those of each
+  /// computing and other meetings what cores take. In place of cores, computing
+  /// and collectives may slow each other on devices. `calls` are those of each
   /// table; if they come twice, times are those of the second time.
   Ranks(const TimedProgram &program, const std::vector<CallList> &calls,
         bool isTwice, const WhatIf &whatIf, const Folding &folding,
-        FoldedNetwork *network, Cores *cores, const SimulationOptions &options);
+        FoldedNetwork *network, Contention *cores, bool devicesSlow,
+        const SimulationOptions &options);
 
   /// False where some rank has not come to its end: it waits for ever, or takes
   /// too long.
@@ -217,7 +220,19 @@ private:
 
   void arrive(Link &link, Batch &batch);
   void advanceLink(Link &link);
+  static bool isByLayer(const Batch &batch);
+  /// Collectives by layers that an idle link may carry next.
+  template <typename Visit>
+  void forEachByLayer(Visit visit);
+  /// Whether one that goes by layers is to begin before a time; it begins.
+  bool beginByLayer(Picoseconds before);
+  /// Where nothing else happens any more: collectives by layers come in the
+  /// order of their starts, so that the missing ranks are known.
+  bool arriveInOrder();
   void runRunnable();
+  /// When links or cores do something; kNever where they are idle.
+  static constexpr Picoseconds kNever = std::numeric_limits<Picoseconds>::max();
+  Picoseconds getNextFlow() const;
   /// The next of what links and cores do.
   void advanceFlows();
   void settle();
@@ -233,11 +248,14 @@ private:
   const WhatIf &whatIf;
   const Folding &folding;
   FoldedNetwork *network;
-  Cores *cores;
+  Contention *contention;
   const bool records, keepsDeeds;
   bool isTooLong = false;
   int64_t events = 0;
+  /// Of those that wait for links.
+  int64_t numByLayer = 0;
   std::optional<SharedLinks> links;
+  std::optional<Devices> devices;
   std::optional<MessageFlows> messages;
   std::unordered_map<const Protocol *, int64_t> protocols;
   std::vector<Rank> ranks;

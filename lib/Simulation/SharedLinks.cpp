@@ -91,6 +91,19 @@ void SharedLinks::move(Picoseconds time) {
   now = time;
 }
 
+void SharedLinks::limit(Picoseconds time, uint32_t number, double most) {
+  for (auto &[begin, flow] : coming)
+    if (flow.number == number) {
+      flow.most = most;
+      return;
+    }
+  move(std::max(now, time));
+  for (Active &one : active)
+    if (one.flow.number == number)
+      one.flow.most = most;
+  share();
+}
+
 Picoseconds SharedLinks::getNext() const {
   Picoseconds time = std::numeric_limits<Picoseconds>::max();
   if (!coming.empty())

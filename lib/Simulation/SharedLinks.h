@@ -53,6 +53,9 @@ public:
 
   /// A flow from a time on, the present or later.
   void add(Picoseconds begin, const Flow &flow) { coming.emplace(begin, flow); }
+  /// From a time on, at most the present one's next event, a flow is no faster
+  /// than `most`. Nothing where it has ended.
+  void limit(Picoseconds time, uint32_t number, double most);
   bool isIdle() const { return coming.empty() && active.empty(); }
 
   /// When the next one begins or ends. Not of what is idle.

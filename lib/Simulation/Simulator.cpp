@@ -8,6 +8,8 @@
 
 #include "optimus/Simulation/Simulator.h"
 
+#include "Cores.h"
+#include "Devices.h"
 #include "Ranks.h"
 
 #include <algorithm>
@@ -146,6 +148,9 @@ StatusOr<Simulation> simulateTables(const TimedProgram &program,
   Cluster cluster;
   if (options.cluster) {
     cluster = *options.cluster;
+    if (options.everyMessage && !cluster.measured.empty())
+      return invalidArgument("expected a cluster without measured collectives, "
+                             "since every message is simulated");
     changeNetwork(cluster, whatIf.network);
     OPTRT_ASSIGN_OR_RETURN(places, placeRanks(cluster, program.getMesh()));
     network.emplace(cluster, *places, program);
@@ -165,6 +170,11 @@ StatusOr<Simulation> simulateTables(const TimedProgram &program,
   if (shared)
     cores.emplace(*shared, folding, numRanks, places ? &*places : nullptr,
                   byTurns);
+  const bool slows = program.getInterference() && !cores;
+  if (slows && everyMessage)
+    return invalidArgument("expected a machine profile without interference, "
+                           "which is of whole collectives, since every message "
+                           "is simulated");
   // Ranks of an actor make the same calls.
   bool isTwice = false;
   for (uint32_t actor = 0; actor != folding.getNumActors(); ++actor) {
@@ -177,7 +187,8 @@ StatusOr<Simulation> simulateTables(const TimedProgram &program,
                            "over its end");
   const int64_t steps = isTwice ? 2 : 1;
   Ranks ranks(program, calls, isTwice, whatIf, folding,
-              folded ? &*folded : nullptr, cores ? &*cores : nullptr, options);
+              folded ? &*folded : nullptr, cores ? &*cores : nullptr, slows,
+              options);
   if (!ranks.run()) {
     if (ranks.takesTooLong())
       return invalidArgument("expected times of at most a day, which all "
@@ -203,9 +214,13 @@ StatusOr<Simulation> simulateTables(const TimedProgram &program,
         {folding.getRank(actor), ranks.getCountedCalls(actor)});
   if (network)
     result.links = listLinks(*network, ranks, steps, result.getStep());
-  for (const Protocol &protocol : cluster.protocols)
+  auto addProtocol = [&](const Protocol &protocol) {
     if (const int64_t count = ranks.countTaken(protocol))
       result.protocols.push_back({protocol.name, count / steps});
+  };
+  for (const Protocol &protocol : cluster.protocols)
+    addProtocol(protocol);
+  addProtocol(getMeasuredProtocol());
   if (cores)
     result.cores = cores->getBusiest(result.getStep()) / double(steps);
   return result;

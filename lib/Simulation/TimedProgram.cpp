@@ -48,6 +48,28 @@ struct Pricing {
   double turns; ///< lanes that a thread has one behind the other
 };
 
+/// What a path is of, without the phase: "h.0.mlp.up backward" is of
+/// "h.0.mlp.up".
+static std::string_view getModule(std::string_view path) {
+  return path.substr(0, path.find(' '));
+}
+
+/// The modules of a table by the numbers in which its functions' forward comes
+/// to them, from 1 on.
+static std::map<std::string, uint32_t, std::less<>>
+numberModules(const ProgramTableT &table) {
+  std::map<std::string, uint32_t, std::less<>> numbers;
+  for (const std::unique_ptr<FunctionT> &function : table.functions)
+    for (const std::unique_ptr<CommandT> &command : function->commands) {
+      if (command->path == kNone)
+        continue;
+      const std::string_view path = table.texts[command->path];
+      if (getModule(path) == path)
+        numbers.try_emplace(std::string(path), uint32_t(numbers.size()) + 1);
+    }
+  return numbers;
+}
+
 /// Prices the commands of one function.
 class FunctionTimer {
 public:
@@ -57,6 +79,8 @@ public:
         unchanged(pricing.unchanged), whatIf(pricing.whatIf),
         hasRun(pricing.hasRun), turns(pricing.turns), rank(rank),
         result(result), function(*result.source),
+        modules(whatIf.priorities.empty() ? Modules()
+                                          : numberModules(*result.table)),
         reuse(program.target, function, prices.getRanksOfCore()) {}
 
   void time() {
@@ -75,6 +99,7 @@ private:
     double seconds = 0;
     processors = 0;
     change = 1;
+    hasPoint = false;
     if (const WaitT *wait = command.action.AsWait()) {
       timed.kind = TimedCommand::Wait;
       timed.awaited = wait->command;
@@ -82,6 +107,7 @@ private:
     } else if (const CollectiveT *one = command.action.AsCollective()) {
       timed.kind = TimedCommand::Collective;
       seconds = describe(*one, command, touches, timed);
+      timed.priority = getPriority(command);
     } else if (const SendT *send = command.action.AsSend()) {
       timed.kind = TimedCommand::Send;
       seconds = describe(*send, command, timed);
@@ -105,6 +131,8 @@ private:
     }
     if (timed.kind != TimedCommand::Compute)
       fused.reset();
+    timed.beside = getBeside(timed);
+    timed.hasPoint = hasPoint;
     timed.scale = getScale(command);
     timed.inserted = getInserted(command);
     if (timed.inserted > 0)
@@ -163,6 +191,7 @@ private:
   double getSeconds(CollectiveKind kind, RankGroup group, double bytes) {
     processors = prices.getProcessorSeconds(kind, group, bytes);
     const double seconds = prices.getSeconds(kind, group, bytes);
+    hasPoint = prices.hasPoints(kind, group, bytes);
     setChange(seconds, unchanged.getSeconds(kind, group, bytes));
     return seconds;
   }
@@ -234,7 +263,8 @@ private:
   }
 
   double getSeconds(const CommandWork &work,
-                    std::span<const optimus_prices::Touch> touches) const {
+                    std::span<const optimus_prices::Touch> touches) {
+    hasPoint = prices.hasPoint(work);
     return program.cores ? prices.getUnsharedSeconds(work, touches)
                          : prices.getSeconds(work, touches);
   }
@@ -293,6 +323,18 @@ private:
            whatIf.fusions.begin();
   }
 
+  double getBeside(const TimedCommand &timed) const {
+    const auto &factors = program.interference;
+    if (!factors || timed.kind == TimedCommand::Copy ||
+        timed.kind == TimedCommand::Wait)
+      return 1;
+    return timed.kind == TimedCommand::Compute
+               ? optimus_prices::getFactor(factors->computing,
+                                           program.parts[timed.name])
+               : optimus_prices::getFactor(factors->collectives,
+                                           program.exposures[timed.name].kind);
+  }
+
   double getScale(const CommandT &command) {
     // Times 0 it stays 0.
     constexpr double kMost = 1e30;
@@ -301,6 +343,20 @@ private:
       scale = std::min(scale * one.factor, kMost);
     });
     return scale;
+  }
+
+  /// Of a module that forward lacks, behind all others.
+  uint32_t getPriority(const CommandT &command) {
+    uint32_t priority = 0;
+    forEachMet(whatIf.priorities, command, [&](const Priority &) {
+      const auto found =
+          command.path == kNone
+              ? modules.end()
+              : modules.find(getModule(result.table->texts[command.path]));
+      priority =
+          found == modules.end() ? uint32_t(modules.size()) + 1 : found->second;
+    });
+    return priority;
   }
 
   Picoseconds getInserted(const CommandT &command) {
@@ -320,6 +376,9 @@ private:
   }
   size_t getFirstMatch(const std::vector<Bucket> &) const {
     return getFirstMatch(whatIf.fusions) + whatIf.fusions.size();
+  }
+  size_t getFirstMatch(const std::vector<Priority> &) const {
+    return getFirstMatch(whatIf.buckets) + whatIf.buckets.size();
   }
 
   template <typename Change, typename Visit>
@@ -413,6 +472,10 @@ private:
       if (member == last)
         continue;
       TimedCommand &timed = result.commands[member];
+      if (timed.priority != 0)
+        all.priority = all.priority == 0
+                           ? timed.priority
+                           : std::min(all.priority, timed.priority);
       timed.kind = TimedCommand::Compute;
       timed.name = numberOf(program.parts, std::string(kInserted));
       timed.seconds = timed.processors = 0;
@@ -473,6 +536,8 @@ private:
   const int64_t rank; ///< or kAllRanks
   TimedFunction &result;
   const FunctionT &function;
+  using Modules = std::map<std::string, uint32_t, std::less<>>;
+  const Modules modules;
   optimus_prices::ProgramReuse reuse;
   std::optional<Fused> fused;
   std::map<std::vector<int64_t>, uint64_t> places;
@@ -481,6 +546,8 @@ private:
   /// Of the present command: of processors, and how much longer it takes by the
   /// changes in its formula.
   double processors = 0, change = 1;
+  /// Whether just that was timed.
+  bool hasPoint = false;
 };
 
 /// Each thread of a processor has lanes of its own: on one rank, they share the
@@ -496,19 +563,20 @@ TimedProgram::TimedProgram(const ProgramsT &programs, const TargetT &target,
                            const MachineProfile &machine, const WhatIf &whatIf,
                            const optimus_prices::RunTimes *run)
     : mesh(meshOf(programs)), target(target), sharesLink(machine.axesShareLink),
-      run(run) {
+      run(run), interference(machine.interference) {
   std::set<int64_t> ranks;
-  auto addMatches = [&](const auto &changes) {
+  auto addMatches = [&](const auto &changes, const char *needed) {
     for (const auto &one : changes) {
-      matches.push_back({one.pattern, one.origin});
+      matches.push_back({one.pattern, one.origin, needed});
       if (one.rank != kAllRanks)
         ranks.insert(one.rank);
     }
   };
-  addMatches(whatIf.scalings);
-  addMatches(whatIf.insertions);
-  addMatches(whatIf.fusions);
-  addMatches(whatIf.buckets);
+  addMatches(whatIf.scalings, "command");
+  addMatches(whatIf.insertions, "command");
+  addMatches(whatIf.fusions, "two kernels in a row");
+  addMatches(whatIf.buckets, "two collectives in a row");
+  addMatches(whatIf.priorities, "collective");
   MachineProfile changed = machine;
   changeNetwork(changed, whatIf.network);
   // Where there are several there is one table.

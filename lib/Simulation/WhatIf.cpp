@@ -11,6 +11,7 @@
 #include "NamedValues.h"
 
 #include "optimus-support/Philox.h"
+#include "optimus-support/Trim.h"
 
 #include <algorithm>
 #include <charconv>
@@ -22,6 +23,7 @@ using optimus_support::invalidArgument;
 using optimus_support::okStatus;
 using optimus_support::Status;
 using optimus_support::StatusOr;
+using optimus_support::trim;
 
 namespace optimus_simulation {
 
@@ -263,6 +265,14 @@ static Status addBucket(const std::string &value, int64_t,
   return okStatus();
 }
 
+static Status addPriority(const std::string &value, int64_t,
+                          const std::string &origin, WhatIf &whatIf) {
+  if (value.empty())
+    return invalidArgument("expected GLOB, found ''");
+  whatIf.priorities.push_back({.pattern = value, .origin = origin});
+  return okStatus();
+}
+
 static Status addNetwork(const std::string &value, int64_t, const std::string &,
                          WhatIf &whatIf) {
   OPTRT_ASSIGN_OR_RETURN(NetworkChange network, parseNetworkChange(value));
@@ -309,11 +319,17 @@ Status addChange(const std::string &name, const std::string &value,
   using Add =
       Status (*)(const std::string &, int64_t, const std::string &, WhatIf &);
   constexpr std::pair<const char *, Add> kKinds[] = {
-      {"straggler", addStraggler}, {"scale", addScaling},
-      {"remove", addRemoval},      {"insert", addInsertion},
-      {"fuse", addFusion},         {"bucket", addBucket},
-      {"network", addNetwork},     {"device", setDevice},
-      {"overlap", setOverlap},     {"precision", adviseCompilation}};
+      {"straggler", addStraggler},
+      {"scale", addScaling},
+      {"remove", addRemoval},
+      {"insert", addInsertion},
+      {"fuse", addFusion},
+      {"bucket", addBucket},
+      {"priority", addPriority},
+      {"network", addNetwork},
+      {"device", setDevice},
+      {"overlap", setOverlap},
+      {"precision", adviseCompilation}};
   std::vector<std::string> names;
   std::string list;
   for (const auto &[known, add] : kKinds) {
@@ -327,26 +343,19 @@ Status addChange(const std::string &name, const std::string &value,
                                 optimus_support::didYouMean(name, names)));
 }
 
-static std::string trim(const std::string &text) {
-  const size_t begin = text.find_first_not_of(" \t\r");
-  return begin == std::string::npos
-             ? ""
-             : text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin);
-}
-
 Status addChanges(std::string_view text, const std::string &path, int64_t ranks,
                   WhatIf &whatIf) {
   std::istringstream lines{std::string(text)};
   int64_t number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
-    line = trim(line.substr(0, line.find('#')));
-    if (line.empty())
+    const std::string_view change =
+        trim(std::string_view(line).substr(0, line.find('#')));
+    if (change.empty())
       continue;
-    const size_t end = line.find_first_of(" \t");
-    const std::string name = line.substr(0, end);
-    const std::string value =
-        end == std::string::npos ? "" : trim(line.substr(end));
+    const size_t end = std::min(change.find_first_of(" \t"), change.size());
+    const std::string name(change.substr(0, end)),
+        value(trim(change.substr(end)));
     const std::string origin = concat(path, ":", number);
     if (Status added = addChange(name, value, ranks, origin, whatIf);
         !added.ok())
@@ -390,6 +399,10 @@ std::vector<std::string> WhatIf::describe() const {
   for (const Bucket &one : buckets)
     changes.push_back(concat("neighbours among ", describeSelected(one),
                              " move together up to ", one.bytes, " bytes"));
+  for (const Priority &one : priorities)
+    changes.push_back(
+        concat("of ", describeSelected(one),
+               " that wait for links the first layer's go first"));
   if (network.bandwidth != 1)
     changes.push_back(
         concat("links have ", network.bandwidth, " times the bandwidth"));
@@ -409,24 +422,29 @@ std::vector<std::string> WhatIf::describe() const {
 // Of links
 //===----------------------------------------------------------------------===//
 
+static void changeLine(double &alpha, double &beta,
+                       const NetworkChange &change) {
+  alpha *= change.latency;
+  beta /= change.bandwidth;
+}
+
+void changeNetwork(optimus_prices::CollectiveProfile &measured,
+                   const NetworkChange &change) {
+  // What is beyond the start-up is for the bytes.
+  for (auto &[bytes, seconds] : measured.points) {
+    const double startup = std::min(seconds, measured.alpha);
+    seconds = startup * change.latency + (seconds - startup) / change.bandwidth;
+  }
+  changeLine(measured.alpha, measured.beta, change);
+}
+
 void changeNetwork(optimus_prices::CommunicationProfile &profile,
                    const NetworkChange &change) {
-  auto changeLine = [&](double &alpha, double &beta) {
-    alpha *= change.latency;
-    beta /= change.bandwidth;
-  };
-  changeLine(profile.linkAlpha, profile.linkBeta);
+  changeLine(profile.linkAlpha, profile.linkBeta, change);
   for (optimus_prices::LinkTier &tier : profile.tiers)
-    changeLine(tier.alpha, tier.beta);
-  for (optimus_prices::CollectiveProfile &entry : profile.collectives) {
-    // What is beyond the start-up is for the bytes.
-    for (auto &[bytes, seconds] : entry.points) {
-      const double startup = std::min(seconds, entry.alpha);
-      seconds =
-          startup * change.latency + (seconds - startup) / change.bandwidth;
-    }
-    changeLine(entry.alpha, entry.beta);
-  }
+    changeLine(tier.alpha, tier.beta, change);
+  for (optimus_prices::CollectiveProfile &entry : profile.collectives)
+    changeNetwork(entry, change);
 }
 
 } // namespace optimus_simulation

@@ -8,6 +8,7 @@
 """The benchmarks on models too small to say anything."""
 
 import json
+import pathlib
 import re
 import shutil
 import signal
@@ -110,6 +111,61 @@ def test_a_search_goes_on_under_faults(tools):
     unknown = run_bench("search-faults", tools, "--only", "flood")
     assert unknown.returncode == 1
     assert "there is no fault flood; there are kills, disk, clock" in unknown.stderr
+
+
+@pytest.mark.rotates
+def test_flows_are_held_against_simgrid(tools, tmp_path):
+    if not pathlib.Path("/usr/include/simgrid/s4u.hpp").exists():
+        pytest.skip("needs libsimgrid-dev")
+    page = tmp_path / "page.md"
+    page.write_text("<!-- contention -->\n<!-- /contention -->\n")
+    within = run_bench("contention", tools, "--cases", 5, "--write", page)
+    assert within.returncode == 0, within.stderr
+    cells = [cell.strip() for cell in page.read_text().splitlines()[-2].split("|")]
+    assert cells[1] == "5" and int(cells[2]) > 10
+    beyond = run_bench("contention", tools, "--cases", 5, "--most", -1)
+    assert beyond.returncode == 1
+    assert "expected flows that differ by at most -1 %, found" in beyond.stderr
+
+
+@pytest.mark.rotates
+def test_2d_and_1d_are_simulated_side_by_side(tools, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- dimensions -->\n<!-- /dimensions -->\n")
+    small = "--devices 128 --replica 64 --layers 1 --hidden 512 --heads 64 --seq 64".split()
+    found = run_bench("dimensions", tools, *small, "--vocab", 512, "--write", page)
+    assert found.returncode == 0, found.stderr
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]]
+            for line in page.read_text().splitlines()[3:-1]]
+    assert [row[2:4] for row in rows] == [
+        [ratio, rate] for ratio in ("1", "4", "16") for rate in ("50 GB/s", "12.5 GB/s")]
+    for *_, one, two, other, winner in rows:
+        best = min(float(two), float(other))
+        assert winner.startswith("2D" if best < float(one) else "1D") or best == float(one)
+    # A quarter of the rate between nodes makes nothing faster.
+    for fast, slow in zip(rows[::2], rows[1::2]):
+        assert all(float(a) < float(b) for a, b in zip(fast[4:7], slow[4:7]))
+
+
+@pytest.mark.rotates
+def test_collectives_are_simulated_by_other_sizes(tools, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- collectives-simulated -->\n<!-- /collectives-simulated -->\n")
+    small = ["--only", "threads, 4", "--max-bytes", 32768, "--folder", tmp_path / "kept"]
+    within = run_bench(
+        "collectives-simulated", tools, *small, "--median", 1000, "--write", page)
+    assert within.returncode == 0, within.stderr
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]]
+            for line in page.read_text().splitlines() if line.startswith("| threads")]
+    kinds = ["broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter"]
+    # Of 4, 8, 16 and 32 KiB.
+    assert [row[:3] for row in rows] == [["threads, 4 ranks", kind, "4"] for kind in kinds]
+    for kind in "measured again", "between those", "beyond them":
+        assert f"sizes {kind} " in page.read_text()
+    beyond = run_bench(
+        "collectives-simulated", tools, *small, "--rounds", 0, "--median", -1)
+    assert beyond.returncode == 1
+    assert "expected a median error of at most -1 %, found" in beyond.stderr
 
 
 @pytest.mark.rotates
@@ -388,19 +444,25 @@ def test_rounds_of_several_calls_add_up(tmp_path):
         "measured.reference = lambda: 2.0\n"
         "for alpha in (1.0, 5.0, 3.0):\n"
         "    entries = [dict(threads=1, alpha_s=alpha), dict(threads=2, alpha_s=0.0)]\n"
-        "    machine = dict(gemm=entries, comm=[dict(backend='mpi')])\n"
+        "    entry = dict(backend='tcp' if alpha == 5 else 'mpi', ranks=2, collective='reduce')\n"
+        "    machine = dict(gemm=entries, comm=[dict(entry, alpha_s=alpha)])\n"
         "    measured.measure_machine = lambda *_: machine\n"
         "    rounds = measured.Rounds(None, folder)\n"
         "    rounds.add([], dict(one=lambda: alpha))\n"
         "path = rounds.profile(folder / 'profile.json', threads=1)\n"
         "print(json.dumps([rounds.programs, json.loads(path.read_text())]))\n"
+        "for backend in ('mpi', 'tcp'):\n"
+        "    path = rounds.profile(folder / 'profile.json', threads=1, backend=backend)\n"
+        "    print([one['alpha_s'] for one in json.loads(path.read_text())['comm']])\n"
         "print('3 rounds' in rounds.describe() and '2.00 to 2.00 s' in rounds.describe())\n"
     )
-    found, described = evaluate_in_bench(code).splitlines()
+    found, *collectives, described = evaluate_in_bench(code).splitlines()
     assert json.loads(found) == [
         {"one": [1.0, 5.0, 3.0]},
         {"gemm": [{"threads": 1, "alpha_s": 3.0}], "comm": []},
     ]
+    # Of those rounds that have them.
+    assert collectives == ["[2.0]", "[5.0]"]
     assert described == "True"
 
 

@@ -533,6 +533,7 @@ def test_64_ranks_take_less_than_a_second(tools, tmp_path):
         (["--insert", "gemm=2h"], "--insert: expected a time from 1ns to 3600s"),
         (["--fuse", "gemm"], "--fuse: no two kernels in a row of "),
         (["--bucket", "gemm=1MiB"], "--bucket: no two collectives in a row of "),
+        (["--priority", "gemm"], "--priority: no collective of "),
         (["--bucket", "reduce=1"], "--bucket: expected a size from 1B to 1024GiB"),
         (["--slack", "--overlap", "perfect"], "expected no overlap perfect beside it"),
         (["--fail", "mtbf=3"], "--fail: expected a time from 1e-3s to 1000 years"),

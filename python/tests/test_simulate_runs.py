@@ -38,6 +38,10 @@ def test_a_run_says_what_commands_take(tools, tmp_path, library):
     assert share["commands"] == share["measured"] > 100
     assert share["step_ms"] == pytest.approx(ran["step_ms"], rel=1e-5)
     assert share["unchanged_ms"] == found["step_ms"]
+    assert found["prices"]["run"] == 1 and ran["prices"]["run"] == 0
+    # Points of just that shape are of the profile's products alone.
+    assert 0 <= ran["prices"]["points"] < 1
+    assert sum(ran["prices"].values()) == pytest.approx(1)
     # Changes begin with what was measured.
     half = simulate(tools, library, "--run", run, "--scale", "gemm=0.5")
     assert half["parts_ms"]["gemm"] == pytest.approx(found["parts_ms"]["gemm"] / 2, rel=1e-6)

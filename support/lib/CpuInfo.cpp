@@ -9,20 +9,13 @@
 #include "optimus-support/CpuInfo.h"
 
 #include "optimus-support/ResourceLimits.h"
+#include "optimus-support/Trim.h"
 
 #include <algorithm>
 #include <fstream>
 #include <iterator>
 
 namespace optimus_support {
-
-static std::string_view trim(std::string_view text) {
-  constexpr std::string_view kSpaces = " \t";
-  const size_t begin = text.find_first_not_of(kSpaces);
-  if (begin == std::string_view::npos)
-    return {};
-  return text.substr(begin, text.find_last_not_of(kSpaces) + 1 - begin);
-}
 
 std::string readCpuInfo() {
   std::ifstream file(systemRoot() + "/proc/cpuinfo");
@@ -39,6 +32,13 @@ std::optional<std::string_view> findCpuInfo(std::string_view cpuInfo,
       return trim(line.substr(colon + 1));
   }
   return std::nullopt;
+}
+
+std::string findProcessorName(std::string_view cpuInfo) {
+  if (const auto name = findCpuInfo(cpuInfo, "model name"))
+    return std::string(*name);
+  const auto part = findCpuInfo(cpuInfo, "CPU part");
+  return part ? "processor " + std::string(*part) : "";
 }
 
 } // namespace optimus_support

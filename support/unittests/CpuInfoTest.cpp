@@ -26,6 +26,9 @@ TEST(CpuInfo, FindsTheFirstLineWithAName) {
 TEST(CpuInfo, TakesWholeNames) {
   EXPECT_EQ(findCpuInfo(kTwoCores, "model"), "143");
   EXPECT_EQ(findCpuInfo(kTwoCores, "model name"), "A processor: fast");
+  EXPECT_EQ(findProcessorName(kTwoCores), "A processor: fast");
+  EXPECT_EQ(findProcessorName("CPU part\t: 0xd0c\n"), "processor 0xd0c");
+  EXPECT_EQ(findProcessorName("flags : fpu\n"), "");
   EXPECT_EQ(findCpuInfo(kTwoCores, "mod"), std::nullopt);
 }
 

@@ -58,6 +58,27 @@ CLUSTER = """\
  "placement": {"tile": {"row": 2, "col": 2}}}
 """
 
+# On the one axis of what the fuzzer simulates, of 16 ranks.
+SOCKETS = """\
+{"version": 1, "nodes": {"devices": 8, "nics": 1, "machine_profile": "h100x8"},
+ "device_link": {"bytes_per_s": 4e11, "latency_s": 5e-6},
+ "nic": {"bytes_per_s": 5e10, "latency_s": 1e-5},
+ "sockets": {"devices": 4, "bytes_per_s": 2e10, "latency_s": 1e-6},
+ "measured": [{"collective": "all_reduce", "ranks": 16, "nodes": 2,
+               "points": [{"bytes": 1024, "seconds": 1e-5}, {"bytes": 4194304, "seconds": 1e-3}]}],
+ "placement": {"devices": [0, 5, 10, 15, 4, 9, 14, 3, 8, 13, 2, 7, 12, 1, 6, 11]}}
+"""
+
+# Of what the fuzzer simulates; `device` is of its machine alone.
+ALL_CHANGES = """\
+straggler spread=0.1,seed=7
+bucket all_*=25MiB
+priority all_*
+device h200x8
+remove all_reduce
+fuse launch
+overlap none
+"""
 CHANGES = "scale h.*=0.5\nstraggler 0=2\nnetwork latency=2\ninsert rank=0/gemm=20us\n"
 
 # Each line is a command; it runs in `inputs`.
@@ -220,7 +241,8 @@ def main() -> None:
     (inputs / "cluster.json").write_text(CLUSTER)
     (inputs / "changes").write_text(CHANGES)
     (folder / "whatifs" / "whole").write_text(CHANGES)
-    # On the one axis of what the fuzzer simulates.
+    (folder / "whatifs" / "others").write_text(ALL_CHANGES)
+    (folder / "clusters" / "sockets").write_text(SOCKETS)
     tiled = CLUSTER.replace('"row": 2, "col": 2', '"ranks": 4')
     (folder / "clusters" / "whole").write_text(tiled)
     known = tools.run("optimus-simulate", "--print-cluster", "h100")

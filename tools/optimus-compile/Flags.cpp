@@ -10,6 +10,7 @@
 
 #include "CommandLine/Parser.h"
 
+#include "optimus/Simulation/Cluster.h"
 #include "optimus/Tool/CommandLine.h"
 #include "optimus/Tool/MlirFlags.h"
 #include "optimus/Tool/Tool.h"
@@ -85,8 +86,8 @@ static void addLayout(Declaration add, CompileSettings &settings) {
   add("--ranks", "N", settings.ranks,
       "With --strategy auto: choose among meshes of N ranks");
   add("--cluster", "FILE", settings.cluster,
-      "Choose layout and placement by simulation on these nodes: a file, or "
-      "a100, h100 or h200");
+      "Choose layout and placement on nodes: a file, or " +
+          optimus_simulation::describeKnownClusters());
   add("--memory-budget", "SIZE", settings.memoryBudget,
       "Most bytes of a rank, as 16GiB or 512MiB, or auto: the GPU of "
       "--machine-profile, else a rank's part of this machine or container");

@@ -23,13 +23,6 @@ using optimus_support::ElementType;
 namespace optimus_run {
 namespace {
 
-/// As Linux calls it; empty where it does not.
-std::string processorName() {
-  const std::string cpuInfo = optimus_support::readCpuInfo();
-  return std::string(
-      optimus_support::findCpuInfo(cpuInfo, "model name").value_or(""));
-}
-
 /// As ISO 8601 has it, to the second.
 std::string timeNow() {
   const std::time_t now = std::time(nullptr);
@@ -97,7 +90,8 @@ runFacts(const TrainOptions &options, const Manifest &manifest,
                             ? "dynamic"
                             : "planned"},
           {"optimus", OPTIMUS_VERSION},
-          {"processor", processorName()},
+          {"processor",
+           optimus_support::findProcessorName(optimus_support::readCpuInfo())},
           {"host", host}};
 }
 

@@ -45,6 +45,8 @@ StatusOr<WhatIf> optimus_simulate::readChanges(const Arguments &arguments,
       addFlags("insert", arguments.insertions, ranks, whatIf));
   OPTRT_RETURN_IF_ERROR(addFlags("fuse", arguments.fusions, ranks, whatIf));
   OPTRT_RETURN_IF_ERROR(addFlags("bucket", arguments.buckets, ranks, whatIf));
+  OPTRT_RETURN_IF_ERROR(
+      addFlags("priority", arguments.priorities, ranks, whatIf));
   if (!arguments.network.empty())
     OPTRT_RETURN_IF_ERROR(
         addFlags("network", {arguments.network}, ranks, whatIf));

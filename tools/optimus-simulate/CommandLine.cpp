@@ -11,6 +11,8 @@
 #include "CommandLine/Parser.h"
 #include "CommandLine/Values.h"
 
+#include "optimus/Simulation/Cluster.h"
+
 using namespace optimus_simulate;
 using optimus_command_line::addList;
 using optimus_command_line::ByteCount;
@@ -73,9 +75,10 @@ static void addOptions(CLI::App &app, Arguments &arguments,
                  "what they took there")
       ->type_name("FILE");
   app.add_option("--cluster", arguments.cluster,
-                 "Nodes and the links that ranks share: a file, or a100, "
-                 "h100, h200, selene or frontera-rtx (default: each rank has "
-                 "links of its own, as the machine profile prices them)")
+                 "Nodes and the links that ranks share: a file, or " +
+                     optimus_simulation::describeKnownClusters() +
+                     " (default: each rank has links of its own, as the "
+                     "machine profile prices them)")
       ->type_name("FILE");
   app.add_option("--placement", arguments.placement,
                  "row:2,col:4: the part of the mesh on a node of --cluster "
@@ -108,6 +111,9 @@ static void addOptions(CLI::App &app, Arguments &arguments,
           "nothing of its own");
   addList(app, "--bucket", arguments.buckets,
           "GLOB=SIZE: such collectives in a row move together, up to 25MiB");
+  addList(app, "--priority", arguments.priorities,
+          "GLOB: of such collectives that wait for links, those of the first "
+          "layers go first");
   app.add_option("--network", arguments.network,
                  "bandwidth=FACTOR,latency=FACTOR: links have so many times of "
                  "it")
@@ -154,10 +160,11 @@ static bool hasChanges(const Arguments &arguments) {
   return !arguments.stragglers.empty() || !arguments.scalings.empty() ||
          !arguments.removals.empty() || !arguments.insertions.empty() ||
          !arguments.fusions.empty() || !arguments.buckets.empty() ||
-         !arguments.network.empty() || !arguments.device.empty() ||
-         !arguments.run.empty() || arguments.overlap != "scheduled" ||
-         !arguments.whatIf.empty() || !arguments.failures.empty() ||
-         arguments.sensitivity || arguments.slack || arguments.interval;
+         !arguments.priorities.empty() || !arguments.network.empty() ||
+         !arguments.device.empty() || !arguments.run.empty() ||
+         arguments.overlap != "scheduled" || !arguments.whatIf.empty() ||
+         !arguments.failures.empty() || arguments.sensitivity ||
+         arguments.slack || arguments.interval;
 }
 
 StatusOr<std::string> optimus_simulate::parseCommandLine(int argc, char **argv,

@@ -35,7 +35,7 @@ struct Arguments {
   /// How collectives move on a cluster: "phases" or "every".
   std::string messages = "phases";
   std::vector<std::string> stragglers, scalings, removals, insertions, fusions,
-      buckets;
+      buckets, priorities;
   std::string network, device, overlap = "scheduled";
   /// Lines of the above.
   std::string whatIf;

@@ -8,6 +8,8 @@
 
 #include "Output.h"
 
+#include "PriceShares.h"
+
 #include "Format.h"
 #include "SlackOutput.h"
 
@@ -108,6 +110,11 @@ void optimus_simulate::printQuestion(const Answer &answer, std::ostream &out) {
       << "\n";
   if (!answer.cluster.empty())
     out << "cluster      " << answer.cluster << "\n";
+  if (const auto &factors = answer.timed->getInterference())
+    out << "beside       computing and collectives slow each other on a "
+           "device, "
+           "as measured: "
+        << factors->source << "\n";
   if (answer.run)
     printRun(*answer.run, out);
   for (const std::string &change : answer.whatIf)
@@ -167,15 +174,37 @@ static void printTimes(const Answer &answer, std::ostream &out) {
         << " ends last\n";
 }
 
-static void printMemory(const Answer &answer, std::ostream &out) {
-  out << "memory       " << formatBytes(answer.memory->getTotal());
+static void printPrices(const Answer &answer, std::ostream &out) {
+  const PriceShares shares(answer);
+  if (shares.run + shares.points + shares.formulas == 0)
+    return;
+  out << "prices      ";
+  if (answer.run)
+    out << format(" %.1f %% of the time by the run,", 100 * shares.run);
+  out << format(" %.1f %% by points of just this shape, %.1f %% by "
+                "formulas\n",
+                100 * shares.points, 100 * shares.formulas);
+}
+
+/// "4 GiB: 3 GiB of parameters, 1 GiB of arena"
+static void printMemory(const RankMemory &memory, std::ostream &out) {
+  out << formatBytes(memory.getTotal());
   const char *before = ": ";
-  for (const auto &[part, bytes] : answer.memory->getParts())
+  for (const auto &[part, bytes] : memory.getParts())
     if (bytes > 0) {
       out << before << formatBytes(bytes) << " of " << part;
       before = ", ";
     }
   out << "\n";
+}
+
+static void printMisfit(const Answer &answer, std::ostream &out) {
+  if (!answer.misfit)
+    return;
+  out << "does not fit rank " << answer.misfit->rank
+      << " on its device, which has " << formatBytes(answer.misfit->usable)
+      << " for it; at its peak it holds ";
+  printMemory(answer.misfit->memory, out);
 }
 
 /// The busiest links of a cluster.
@@ -226,17 +255,17 @@ static void printCriticalPath(const Answer &answer, std::ostream &out) {
   const std::vector<CriticalPart> &path = answer.simulation.criticalPath;
   if (path.empty())
     return;
-  Table table({"critical path", "by", "ms", "of the step"}, {1});
-  auto addRow = [&](const std::string &name, const std::string &what,
-                    Picoseconds seconds) {
-    table.addRow({name, what, format("%.3f", toMs(seconds)),
+  Table table({"critical path", "line", "by", "ms", "of the step"}, {1, 2});
+  auto addRow = [&](const std::string &name, const std::string &line,
+                    const std::string &what, Picoseconds seconds) {
+    table.addRow({name, line, what, format("%.3f", toMs(seconds)),
                   format("%.1f %%", 100.0 * double(seconds) /
                                         double(answer.simulation.getStep()))});
   };
   for (size_t i = 0; i != std::min(kMostListed, path.size()); ++i)
-    addRow(path[i].path, path[i].what, path[i].seconds);
+    addRow(path[i].path, path[i].line, path[i].what, path[i].seconds);
   if (path.size() > kMostListed)
-    addRow(format("%zu others", path.size() - kMostListed), "",
+    addRow(format("%zu others", path.size() - kMostListed), "", "",
            std::accumulate(path.begin() + kMostListed, path.end(),
                            Picoseconds(0),
                            [](Picoseconds sum, const CriticalPart &part) {
@@ -290,7 +319,10 @@ void optimus_simulate::print(const Answer &answer, std::ostream &out) {
   printTimes(answer, out);
   printInterval(answer, out);
   printFailures(answer, out);
-  printMemory(answer, out);
+  printPrices(answer, out);
+  out << "memory       ";
+  printMemory(*answer.memory, out);
+  printMisfit(answer, out);
   printLinks(answer, out);
   printExposures(answer, out);
   printCriticalPath(answer, out);
@@ -321,6 +353,7 @@ static ordered_json describeWaits(const Answer &answer) {
 }
 
 ordered_json optimus_simulate::describe(const Answer &answer) {
+  const PriceShares shares(answer);
   const Simulation &simulation = answer.simulation;
   const RankTimes &slowest = simulation.last;
   ordered_json parts = ordered_json::object(), path = ordered_json::array(),
@@ -329,8 +362,10 @@ ordered_json optimus_simulate::describe(const Answer &answer) {
   for (size_t part : sortParts(simulation))
     parts[answer.timed->getParts()[part]] = toMs(simulation.parts[part]);
   for (const CriticalPart &part : simulation.criticalPath)
-    path.push_back(
-        {{"path", part.path}, {"by", part.what}, {"ms", toMs(part.seconds)}});
+    path.push_back({{"path", part.path},
+                    {"line", part.line},
+                    {"by", part.what},
+                    {"ms", toMs(part.seconds)}});
   for (const LinkUse &link : simulation.links)
     links.push_back({{"link", link.name}, {"share", link.share}});
   for (const ProtocolUse &protocol : simulation.protocols)
@@ -343,32 +378,44 @@ ordered_json optimus_simulate::describe(const Answer &answer) {
   for (const auto &[part, bytes] : answer.memory->getParts())
     memory[part] = bytes;
   memory["total"] = answer.memory->getTotal();
-  ordered_json json{{"library", answer.library},
-                    {"target", answer.target},
-                    {"mesh", answer.timed->getMesh().toString()},
-                    {"machine_profile", answer.machine},
-                    {"cluster", answer.cluster},
-                    {"simulated", answer.name},
-                    {"calls", answer.getCalls(simulation.slowest).size()},
-                    {"what_if", answer.whatIf},
-                    {"step_ms", toMs(slowest.end)},
-                    {"tokens_per_s", answer.getTokensPerSecond()},
-                    {"utilisation", answer.getUtilisation()},
-                    {"slowest_rank", simulation.slowest},
-                    {"computing_ms", toMs(slowest.computing)},
-                    {"comm_ms", toMs(slowest.communicating)},
-                    {"exposed_ms", toMs(slowest.exposed)},
-                    {"copies_ms", toMs(slowest.copying)},
-                    {"parts_ms", parts},
-                    {"waits", describeWaits(answer)},
-                    {"critical_path", path},
-                    {"links", links},
-                    {"protocols", protocols},
-                    {"cores", simulation.cores},
-                    {"memory_bytes", memory},
-                    {"simulated_ranks", simulation.simulatedRanks},
-                    {"events", simulation.events},
-                    {"ranks", ranks}};
+  ordered_json json{
+      {"library", answer.library},
+      {"target", answer.target},
+      {"mesh", answer.timed->getMesh().toString()},
+      {"machine_profile", answer.machine},
+      {"cluster", answer.cluster},
+      {"interference", answer.timed->getInterference()
+                           ? answer.timed->getInterference()->source
+                           : ""},
+      {"simulated", answer.name},
+      {"calls", answer.getCalls(simulation.slowest).size()},
+      {"what_if", answer.whatIf},
+      {"step_ms", toMs(slowest.end)},
+      {"tokens_per_s", answer.getTokensPerSecond()},
+      {"utilisation", answer.getUtilisation()},
+      {"slowest_rank", simulation.slowest},
+      {"computing_ms", toMs(slowest.computing)},
+      {"comm_ms", toMs(slowest.communicating)},
+      {"exposed_ms", toMs(slowest.exposed)},
+      {"copies_ms", toMs(slowest.copying)},
+      {"parts_ms", parts},
+      {"waits", describeWaits(answer)},
+      {"critical_path", path},
+      {"links", links},
+      {"protocols", protocols},
+      {"cores", simulation.cores},
+      {"memory_bytes", memory},
+      {"prices",
+       {{"run", shares.run},
+        {"points", shares.points},
+        {"formulas", shares.formulas}}},
+      {"simulated_ranks", simulation.simulatedRanks},
+      {"events", simulation.events},
+      {"ranks", ranks}};
+  if (answer.misfit)
+    json["misfit"] = {{"rank", answer.misfit->rank},
+                      {"usable_bytes", answer.misfit->usable},
+                      {"bytes", answer.misfit->memory.getTotal()}};
   if (const CarriedTimes &carried = slowest.carried; carried.count > 0)
     json["carried"] = {{"count", carried.count},
                        {"ms", toMs(carried.all)},

@@ -52,6 +52,12 @@ struct RunShare {
   double getError() const { return double(*unchanged) / double(step) - 1; }
 };
 
+/// Of all ranks the one with the most, where that is more than a GPU has.
+struct Misfit {
+  int64_t rank = 0, usable = 0;
+  RankMemory memory;
+};
+
 struct Answer {
   /// What the programs below belong to.
   std::unique_ptr<optrt::ModelLibrary> opened;
@@ -76,6 +82,7 @@ struct Answer {
   optimus_simulation::Simulation simulation;
   /// Of the slowest rank.
   std::optional<RankMemory> memory;
+  std::optional<Misfit> misfit;
 
   const optimus_simulation::CallList &getCalls(int64_t rank) const {
     return calls[timed->getTable(rank)];

@@ -35,6 +35,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <set>
 
 using namespace optimus_simulate;
 using namespace optimus_simulation;
@@ -77,11 +78,28 @@ static StatusOr<MachineProfile> readMachine(const Arguments &arguments,
   return loaded;
 }
 
+/// The devices of a cluster as a profile's name, if they are of the library's
+/// kind.
+static StatusOr<std::string> findDevices(const ModelLibrary &library,
+                                         const Cluster &cluster) {
+  if (cluster.machineProfile.empty())
+    return std::string();
+  auto loaded = optimus_prices::loadMachineProfile(cluster.machineProfile);
+  if (!loaded.ok())
+    return loaded.status().withContext(
+        concat("cluster '", cluster.name, "': nodes.machine_profile"));
+  return loaded->gpu.has_value() == isForGpu(library) ? cluster.machineProfile
+                                                      : std::string();
+}
+
 /// The profile of the machine; for GPUs there is one without being asked.
-static StatusOr<MachineProfile> loadMachine(const ModelLibrary &library,
-                                            const Arguments &arguments,
-                                            std::string &name) {
+static StatusOr<MachineProfile>
+loadMachine(const ModelLibrary &library, const Arguments &arguments,
+            const std::optional<Cluster> &cluster, std::string &name) {
   const bool isGpu = isForGpu(library);
+  if (name.empty() && cluster) {
+    OPTRT_ASSIGN_OR_RETURN(name, findDevices(library, *cluster));
+  }
   if (isGpu && (name.empty() || name == optimus_prices::kNoProfile))
     name = optimus_prices::kDefaultGpuProfile;
   OPTRT_ASSIGN_OR_RETURN(MachineProfile loaded, readMachine(arguments, name));
@@ -221,25 +239,14 @@ static std::vector<std::string> listNames(const ModelLibrary &library) {
   return names;
 }
 
-static Status checkMatches(const ModelLibrary &library, const WhatIf &whatIf,
+static Status checkMatches(const ModelLibrary &library,
                            const TimedProgram &timed) {
-  const std::vector<Match> &matches = timed.getMatches();
-  for (size_t i = 0; i != matches.size(); ++i)
-    if (matches[i].count == 0) {
-      const auto &[pattern, origin, count] = matches[i];
-      const bool isBucket = i + whatIf.buckets.size() >= matches.size();
-      const bool isFusion =
-          i + whatIf.buckets.size() + whatIf.fusions.size() >= matches.size();
+  for (const Match &match : timed.getMatches())
+    if (match.count == 0)
       return invalidArgument(concat(
-          origin,
-          isBucket   ? ": no two collectives in a row of `"
-          : isFusion ? ": no two kernels in a row of `"
-                     : ": no command of `",
-          library.path(),
-          isFusion ? "` have a path or name that matches '"
-                   : "` has a path, kind, kernel or collective that matches '",
-          pattern, "'", didYouMean(pattern, listNames(library))));
-    }
+          match.origin, ": no ", match.needed, " of `", library.path(),
+          "` with a path, kind, kernel or collective that matches '",
+          match.pattern, "'", didYouMean(match.pattern, listNames(library))));
   return okStatus();
 }
 
@@ -261,6 +268,7 @@ readCluster(const Arguments &arguments) {
   if (!tile.ok())
     return tile.status().withContext("--placement");
   cluster->tile = *std::move(tile);
+  cluster->devices.clear();
   return cluster;
 }
 
@@ -292,7 +300,8 @@ static StatusOr<std::optional<Cluster>>
 readClusterOf(const optrt::Manifest &manifest, const Arguments &arguments) {
   OPTRT_ASSIGN_OR_RETURN(std::optional<Cluster> cluster,
                          readCluster(arguments));
-  if (cluster && cluster->tile.empty() && !manifest.nodes.empty()) {
+  if (cluster && cluster->tile.empty() && cluster->devices.empty() &&
+      !manifest.nodes.empty()) {
     const std::vector<Tile> tiles = listTiles(*cluster, manifest.mesh);
     if (Tile own = findTile(manifest); std::ranges::count(tiles, own))
       cluster->tile = std::move(own);
@@ -328,6 +337,7 @@ static StatusOr<MachineProfile> changeDevice(MachineProfile machine,
   machine.computes = std::move(other->computes);
   machine.gpu = std::move(other->gpu);
   machine.hostLink = other->hostLink;
+  machine.interference = std::move(other->interference);
   return machine;
 }
 
@@ -344,14 +354,38 @@ findRun(const Arguments &arguments, const ModelLibrary &library,
   return std::optional(std::move(run));
 }
 
+/// Of the ranks of each table one, and of those the one with the most.
+static std::optional<Misfit> findMisfit(const ModelLibrary &library,
+                                        const MachineProfile &machine,
+                                        const Answer &answer) {
+  std::optional<Misfit> worst;
+  std::set<size_t> seen;
+  for (int64_t rank = 0;
+       machine.gpu && rank != library.manifest().mesh.numRanks(); ++rank) {
+    if (!seen.insert(answer.timed->getTable(rank)).second)
+      continue;
+    RankMemory memory(library, answer.getCalls(rank), rank);
+    const int64_t least =
+        worst ? worst->memory.getTotal() : machine.gpu->getUsableBytes();
+    if (memory.getTotal() > least)
+      worst = Misfit{rank, machine.gpu->getUsableBytes(), std::move(memory)};
+  }
+  return worst;
+}
+
 /// Simulates what a library has.
 static StatusOr<Answer> simulateAt(const std::string &path,
                                    const Arguments &arguments) {
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<ModelLibrary> library,
                          ModelLibrary::open(path, ModelLibrary::Use::Inspect));
+  OPTRT_ASSIGN_OR_RETURN(std::optional<Cluster> cluster,
+                         readClusterOf(library->manifest(), arguments));
   std::string machineName = arguments.machineProfile;
-  OPTRT_ASSIGN_OR_RETURN(MachineProfile machine,
-                         loadMachine(*library, arguments, machineName));
+  OPTRT_ASSIGN_OR_RETURN(
+      MachineProfile machine,
+      loadMachine(*library, arguments, cluster, machineName));
+  if (cluster)
+    takeMeasured(*cluster, machine);
   OPTRT_ASSIGN_OR_RETURN(
       WhatIf whatIf,
       readChanges(arguments, library->manifest().mesh.numRanks()));
@@ -368,9 +402,7 @@ static StatusOr<Answer> simulateAt(const std::string &path,
   OPTRT_ASSIGN_OR_RETURN(Answer answer, chooseCalls(*library, arguments));
   answer.timed = std::make_unique<TimedProgram>(
       library->programs(), library->target(), machine, whatIf, known);
-  OPTRT_RETURN_IF_ERROR(checkMatches(*library, whatIf, *answer.timed));
-  OPTRT_ASSIGN_OR_RETURN(const std::optional<Cluster> cluster,
-                         readClusterOf(library->manifest(), arguments));
+  OPTRT_RETURN_IF_ERROR(checkMatches(*library, *answer.timed));
   OPTRT_ASSIGN_OR_RETURN(
       answer.simulation,
       simulateSteps(*answer.timed, answer.calls, whatIf,
@@ -415,6 +447,7 @@ static StatusOr<Answer> simulateAt(const std::string &path,
   answer.failures = failures;
   const int64_t slowest = answer.simulation.slowest;
   answer.memory.emplace(*library, answer.getCalls(slowest), slowest);
+  answer.misfit = findMisfit(*library, machine, answer);
   answer.opened = std::move(library);
   return answer;
 }
@@ -480,8 +513,10 @@ static Status simulateCollective(const Arguments &arguments) {
   OPTRT_ASSIGN_OR_RETURN(const MachineProfile machine,
                          readMachine(arguments, name));
   OPTRT_RETURN_IF_ERROR(checkLinks(machine, name, arguments.ranks));
-  OPTRT_ASSIGN_OR_RETURN(const std::optional<Cluster> cluster,
+  OPTRT_ASSIGN_OR_RETURN(std::optional<Cluster> cluster,
                          readCluster(arguments));
+  if (cluster)
+    takeMeasured(*cluster, machine);
   OPTRT_ASSIGN_OR_RETURN(
       const CollectiveTimes times,
       CollectiveTimes::simulate(arguments, machine, name,

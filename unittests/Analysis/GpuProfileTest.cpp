@@ -167,6 +167,22 @@ TEST(GpuProfile, NamesWhatIsWrong) {
                       {"ranks": 12, "alpha_s": 0, "beta_s_per_byte": 0}])",
          "links[1].ranks: expected a multiple of the ranks that the links "
          "before join");
+  const std::string gpu = R"("gpu": {"name": "g", "memory_bytes": 8}, )";
+  expect(R"("interference": {"source": "s"})",
+         "interference: expected none without gpu: ranks on processors share "
+         "cores");
+  expect((gpu + R"("interference": {"computing": {"gemm": 2}})").c_str(),
+         "interference: no member \"source\"");
+  expect((gpu + R"("interference": {"source": ""})").c_str(),
+         "interference.source: expected who measured the factors");
+  expect((gpu + R"("interference": {"source": "s", "computing": {"gem": 2}})")
+             .c_str(),
+         "interference.computing: nothing is known of 'gem'; did you mean "
+         "'gemm'?");
+  expect((gpu +
+          R"("interference": {"source": "s", "collectives": {"reduce": 0.5}})")
+             .c_str(),
+         "interference.collectives.reduce: expected a factor from 1 to 100");
   expect(R"("gemm": [{"types": [{"flops_per_s": 1}]}])",
          "gemm[0].types[0]: no member \"type\"");
   expect(R"("gemm": [{"types": [{"type": "f64"}]}])",

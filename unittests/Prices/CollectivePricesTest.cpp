@@ -37,6 +37,27 @@ TEST(CollectivePrices, LearnLinks) {
   EXPECT_EQ(elsewhere(), before);
 }
 
+/// Of as many ranks, between two sizes.
+TEST(CollectivePrices, KnowWhatWasTimed) {
+  CommunicationProfile profile;
+  profile.collectives = {{.backend = "local",
+                          .collective = "reduce",
+                          .ranks = 4,
+                          .alpha = 1,
+                          .beta = 0,
+                          .points = {{100, 1}, {200, 1}}}};
+  const CollectivePrices prices(profile);
+  auto isTimed = [&](CollectiveKind kind, int64_t ranks, double bytes) {
+    return prices.hasPoints(kind, {ranks}, bytes);
+  };
+  EXPECT_TRUE(isTimed(CollectiveKind::Reduce, 4, 100));
+  EXPECT_TRUE(isTimed(CollectiveKind::Reduce, 4, 150));
+  EXPECT_FALSE(isTimed(CollectiveKind::Reduce, 4, 201));
+  EXPECT_FALSE(isTimed(CollectiveKind::Reduce, 4, 99));
+  EXPECT_FALSE(isTimed(CollectiveKind::Reduce, 2, 150));
+  EXPECT_FALSE(isTimed(CollectiveKind::Broadcast, 4, 150));
+}
+
 /// What one rank sends to each other takes processors as long among more.
 TEST(CollectivePrices, KnowWhatProcessorsSpend) {
   CommunicationProfile profile;

@@ -43,6 +43,33 @@ TEST(ComputePrices, OperandsAreAsColdAsTheirTypeWasMeasured) {
   EXPECT_NEAR(getColdSeconds(profile, ElementType::BF16), 3e-6, 1e-12);
 }
 
+/// A timed shape is known from near ones.
+TEST(ComputePrices, KnowWhatWasTimed) {
+  ComputeProfile profile;
+  profile.points = {{.m = 64, .n = 32, .k = 16, .seconds = 1e-5}};
+  profile.attention.points = {{.seq = 64, .headDim = 8, .seconds = 1e-5}};
+  profile.packs = {{.rows = 16, .cols = 32, .seconds = 1e-5}};
+  const ComputePrices prices(profile, /*isGpu=*/false);
+  auto isTimed = [&](const Work &work) {
+    CommandWork command;
+    command.work = work;
+    return prices.hasPoint(command);
+  };
+  EXPECT_TRUE(isTimed({.kind = Work::Product, .m = 64, .n = 32, .k = 16}));
+  // Where nothing has gaps they do not count.
+  EXPECT_TRUE(isTimed(
+      {.kind = Work::Product, .m = 64, .n = 32, .k = 16, .gaps = true}));
+  EXPECT_FALSE(isTimed({.kind = Work::Product, .m = 64, .n = 32, .k = 17}));
+  EXPECT_FALSE(isTimed(
+      {.kind = Work::Product, .m = 64, .n = 32, .k = 16, .bias = true}));
+  EXPECT_TRUE(isTimed({.kind = Work::Attention, .seq = 64, .headDim = 8}));
+  EXPECT_FALSE(isTimed(
+      {.kind = Work::Attention, .seq = 64, .headDim = 8, .causal = true}));
+  EXPECT_TRUE(isTimed({.kind = Work::Packing, .n = 32, .k = 16}));
+  EXPECT_FALSE(isTimed({.kind = Work::Packing, .n = 16, .k = 32}));
+  EXPECT_FALSE(isTimed({}));
+}
+
 /// A library may have other kernels for matrices with gaps. A profile that
 /// knows of none says the same of both.
 TEST(ComputePrices, ProductsWithGapsAreAsThoseMeasuredWithGaps) {

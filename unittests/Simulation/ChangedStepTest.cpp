@@ -93,6 +93,183 @@ TEST_F(SimulatorTest, ClosesBucketsBeforeTheyAreWaitedFor) {
             6 * kMs);
 }
 
+/// Forward and backward through three layers, a millisecond each, whose
+/// gradients take three on one link; then four of update for each.
+class LayersTest : public SimulatorTest {
+protected:
+  LayersTest() {
+    machine.linkAlpha = 3e-3;
+    beginFunction("f");
+    for (int layer = 0; layer != 3; ++layer)
+      compute(1, getName(layer));
+    std::vector<uint32_t> starts(3);
+    for (int layer = 2; layer >= 0; --layer) {
+      compute(1, getName(layer) + " backward");
+      starts[layer] = start(Row, getName(layer) + " backward");
+    }
+    for (int layer = 0; layer != 3; ++layer) {
+      wait(starts[layer]);
+      compute(4, getName(layer) + " update");
+    }
+  }
+  static std::string getName(int layer) {
+    return "h." + std::to_string(layer) + ".up";
+  }
+};
+
+TEST_F(LayersTest, MayGoFirst) {
+  // Links are free of the gradients of 2, 1, 0 at 7, 10 and 13.
+  EXPECT_EQ(simulated({"f"}).getStep(), 25 * kMs);
+  // At 7 both others wait, and 0 goes before 1.
+  const WhatIf all{.priorities = {{"* backward"}}};
+  const Simulation first = simulated({"f"}, all);
+  EXPECT_EQ(first.getStep(), 22 * kMs);
+  EXPECT_THAT(countMatches(), testing::ElementsAre(3));
+  Picoseconds path = 0;
+  for (const CriticalPart &part : first.criticalPath)
+    path += part.seconds;
+  EXPECT_EQ(path, first.getStep());
+  // What keeps its order is not overtaken.
+  EXPECT_EQ(simulated({"f"}, {.priorities = {{"h.[02].*"}}}).getStep(),
+            25 * kMs);
+  // On faster links nothing waits.
+  machine.linkAlpha = 1e-3;
+  EXPECT_EQ(simulated({"f"}, all).getStep(), simulated({"f"}).getStep());
+}
+
+/// Its neighbour posts 0 after the link has gone on with 1: both carry the
+/// same.
+TEST_F(LayersTest, GoFirstOnceAllHaveThem) {
+  const WhatIf late{.stragglers = {{3, 2}}, .priorities = {{"broadcast"}}};
+  const Simulation result = simulated({"f"}, late);
+  // Of rank 3 gradients begin at 8, 11 and 14; the others' at 4, 7 and 10.
+  EXPECT_EQ(result.ranks[3].end, 17 * kMs + 24 * kMs);
+  EXPECT_EQ(result.ranks[1].end, 17 * kMs + 12 * kMs);
+  EXPECT_EQ(result.ranks[0].end, 22 * kMs);
+  const auto unfolded = simulate(*timed, {"f"}, late, {.fold = false});
+  ASSERT_TRUE(unfolded.ok());
+  for (int rank = 0; rank != 4; ++rank)
+    EXPECT_EQ(unfolded->ranks[rank].end, result.ranks[rank].end);
+}
+
+/// On a cluster, and with slack.
+TEST_F(LayersTest, GoFirstOnLinks) {
+  Cluster cluster;
+  cluster.nic = {1e30, 3e-3};
+  const WhatIf all{.priorities = {{"broadcast"}}};
+  simulated({"f"}, all);
+  for (bool fold : {true, false}) {
+    const auto result = simulate(
+        *timed, {"f"}, all, {.cluster = &cluster, .fold = fold, .slack = true});
+    ASSERT_TRUE(result.ok()) << result.status().message();
+    EXPECT_NEAR(double(result->getStep()), 22.0 * kMs, 10);
+  }
+}
+
+/// A bucket goes with the first of its layers.
+TEST_F(LayersTest, GoFirstInBuckets) {
+  const double one = 16 * 4;
+  const WhatIf both{.buckets = {{"h.[01].* backward", 2 * one}},
+                    .priorities = {{"* backward"}}};
+  // 2 to 7, then 1 and 0 together to 10.
+  EXPECT_EQ(simulated({"f"}, both).getStep(), 22 * kMs);
+  EXPECT_THAT(countMatches(), testing::ElementsAre(2, 3));
+}
+
+/// Two ranks that start collectives of two axes in different orders.
+TEST_F(SimulatorTest, NamesRanksThatWaitInAnyOrder) {
+  auto write = [&](Axis first, Axis second) {
+    programs.beginTable(1);
+    beginFunction("f");
+    for (Axis axis : {first, second})
+      wait(start(axis, axis == Row ? "h.0.up" : "h.0.down"));
+  };
+  write(Col, Row);
+  write(Row, Col);
+  write(Row, Col);
+  write(Col, Row);
+  const WhatIf byLayer{.priorities = {{"broadcast"}}};
+  const StatusOr<Simulation> result = run({"f"}, byLayer);
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.status().message(), run({"f"}).status().message());
+}
+
+/// Computing and collectives that slow each other on a device.
+class InterferenceTest : public SimulatorTest {
+protected:
+  InterferenceTest() {
+    machine.linkAlpha = 4e-3;
+    slow(1.5, 2);
+    beginFunction("f");
+    const uint32_t one = start(Row);
+    compute(3);
+    wait(one);
+  }
+  void slow(double computing, double collective) {
+    machine.interference = {.source = "the example of Devices.h",
+                            .computing = {{"copy", computing}},
+                            .collectives = {{"broadcast", collective}}};
+  }
+};
+
+TEST_F(InterferenceTest, SlowsBoth) {
+  const Simulation both = simulated({"f"});
+  EXPECT_EQ(both.getStep(), 6 * kMs + kMs / 4);
+  EXPECT_EQ(both.ranks[0].computing, 4 * kMs + kMs / 2);
+  slow(1.5, 1);
+  EXPECT_EQ(simulated({"f"}).getStep(), 4 * kMs + kMs / 3 + 1);
+  slow(1, 2);
+  EXPECT_EQ(simulated({"f"}).getStep(), 5 * kMs + kMs / 2);
+  machine.interference.reset();
+  EXPECT_EQ(simulated({"f"}).getStep(), 4 * kMs);
+}
+
+/// A collective is slow as long as one of its members computes.
+TEST_F(InterferenceTest, IsOfMembersThatCompute) {
+  const WhatIf late{.stragglers = {{3, 2}}};
+  const Simulation result = simulated({"f"}, late);
+  EXPECT_EQ(result.ranks[0].end, 6 * kMs + kMs / 4);
+  // Of the other column it takes 8, in which rank 3 computes 16 thirds of its
+  // 6, and rank 1 waits for the last of them.
+  EXPECT_EQ(result.ranks[1].end, 8 * kMs);
+  EXPECT_EQ(result.ranks[3].end, 8 * kMs + 2 * kMs / 3 + 1);
+}
+
+TEST_F(InterferenceTest, CountsWhereItDecides) {
+  // Behind computing a collective may take longer.
+  ProgramWriter writer(optimus_support::Mesh({{"row", 2}, {"col", 2}}));
+  begin(writer.function("f"));
+  memory = f->arena(ElementType::F32, 256);
+  const uint32_t one = start(Row);
+  compute(20);
+  wait(one);
+  finished = writer.finish();
+  slow(1, 2);
+  EXPECT_EQ(simulated({"f"}).getStep(), 20 * kMs);
+  slow(1.5, 2);
+  // It lasts for 8, in which 16 thirds are computed.
+  EXPECT_EQ(simulated({"f"}).getStep(), 28 * kMs - 16 * kMs / 3);
+}
+
+TEST_F(InterferenceTest, IsOfLinksToo) {
+  Cluster cluster;
+  // 64 bytes take as long as above.
+  cluster.nic = {16e3, 0};
+  simulated({"f"});
+  for (bool fold : {true, false}) {
+    const auto result =
+        simulate(*timed, {"f"}, {}, {.cluster = &cluster, .fold = fold});
+    ASSERT_TRUE(result.ok()) << result.status().message();
+    EXPECT_NEAR(double(result->getStep()), 6.25 * kMs, 10);
+  }
+  EXPECT_EQ(
+      simulate(*timed, {"f"}, {}, {.cluster = &cluster, .everyMessage = true})
+          .status()
+          .message(),
+      "expected a machine profile without interference, which is of "
+      "whole collectives, since every message is simulated");
+}
+
 TEST_F(SimulatorTest, InsertsBeforeWhatMatches) {
   for (int64_t cores : {0, 2}) {
     SCOPED_TRACE(cores);

@@ -8,6 +8,7 @@
 
 #include "ClusterFields.h"
 
+#include "optimus/Prices/ReadMachineProfile.h"
 #include "optimus/Simulation/Simulator.h"
 
 #include "optimus-testing/ProgramWriter.h"
@@ -16,6 +17,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <map>
 #include <regex>
 #include <set>
 
@@ -34,30 +36,51 @@ constexpr const char *kSwitches = R"({
   "nodes": {"devices": 4, "nics": 2},
   "device_link": {"bytes_per_s": 4e11, "latency_s": 5e-6},
   "nic": {"bytes_per_s": 5e10, "latency_s": 1e-5},
-  "switch": {"nodes": 2, "oversubscription": 4},
+  "switch": [{"nodes": 2, "oversubscription": 4},
+             {"nodes": 8, "oversubscription": 16}],
   "placement": {"tile": {"row": 2, "col": 2}}})";
+
+/// And two sockets a node, one card, ranks of row:2,col:4 wherever they are,
+/// and what one of their collectives was measured to take.
+constexpr const char *kSockets = R"({
+  "version": 1,
+  "nodes": {"devices": 4, "nics": 1, "count": 2},
+  "device_link": {"bytes_per_s": 1.3e10, "latency_s": 5e-6},
+  "nic": {"bytes_per_s": 8e9, "in_bytes_per_s": 7e9, "latency_s": 1e-5},
+  "sockets": {"devices": 2, "bytes_per_s": 6e9, "in_bytes_per_s": 5.5e9,
+              "latency_s": 1e-6},
+  "measured": [{"collective": "all_gather", "ranks": 8, "nodes": 2,
+                "points": [{"bytes": 4096, "seconds": 5e-4},
+                           {"bytes": 67108864, "seconds": 4e-2}]}],
+  "placement": {"devices": [0, 2, 1, 3, 5, 7, 4, 6]}})";
 
 /// And PCIe trees, whose cards are on the root.
 constexpr const char *kTrees = R"({
   "version": 1,
   "nodes": {"devices": 4, "nics": 2},
-  "device_link": {"bytes_per_s": 1.3e10, "latency_s": 5e-6},
+  "device_link": {"bytes_per_s": 1.3e10, "in_bytes_per_s": 1.2e10,
+                  "latency_s": 5e-6},
   "nic": {"bytes_per_s": 8e9, "latency_s": 1e-5},
   "pcie": {"devices": 2, "bytes_per_s": 1e10, "nics": "root"}})";
 
 /// One command that all ranks wait for at once, on a mesh of two axes.
 struct Program {
   ProgramsT programs;
-  std::unique_ptr<TimedProgram> timed;
 };
 
 std::unique_ptr<Program> finish(ProgramWriter &writer) {
   auto result = std::make_unique<Program>();
   result->programs = writer.finish();
-  result->timed = std::make_unique<TimedProgram>(
-      result->programs, *result->programs.targets.front(),
-      optimus_prices::MachineProfile(), WhatIf());
   return result;
+}
+
+/// Nothing but a copy.
+std::unique_ptr<Program> writeCopy() {
+  ProgramWriter writer{Mesh({{"row", 1}, {"col", 1}})};
+  FunctionWriter f = writer.function("f");
+  f.copy(f.arena(ElementType::F32, 1 << 20),
+         f.arena(ElementType::F32, 1 << 20));
+  return finish(writer);
 }
 
 std::unique_ptr<Program> writeCollective(CollectiveKind kind, int64_t rows,
@@ -122,13 +145,28 @@ std::vector<std::unique_ptr<Program>> writePrograms() {
       writeCollective(CollectiveKind::AllGather, 8, 2, {1}, 1 << 20));
   programs.push_back(writeMessages(2, 1));
   programs.push_back(writeMessages(32, 1));
+  programs.push_back(writeCopy());
   return programs;
+}
+
+/// A known profile, or none; null of other names.
+const optimus_prices::MachineProfile *findMachine(const std::string &name) {
+  static std::map<std::string, StatusOr<optimus_prices::MachineProfile>> known;
+  auto found = known.find(name);
+  if (found == known.end())
+    found = known.emplace(name, optimus_prices::loadMachineProfile(name)).first;
+  return found->second.ok() ? &*found->second : nullptr;
 }
 
 /// Step and protocol, or nothing where the mesh does not lie on the cluster.
 std::string askOne(const Program &program, const Cluster &cluster) {
+  const auto *machine = findMachine(cluster.machineProfile);
+  if (!machine)
+    return "";
+  const TimedProgram timed(program.programs, *program.programs.targets.front(),
+                           *machine, WhatIf());
   const StatusOr<Simulation> result =
-      simulate(*program.timed, {"f"}, WhatIf(), {.cluster = &cluster});
+      simulate(timed, {"f"}, WhatIf(), {.cluster = &cluster});
   if (!result.ok())
     return "";
   std::string answer = std::to_string(result->getStep());
@@ -144,13 +182,16 @@ std::vector<json> listOthers(const json &value) {
   if (value.is_number())
     return {double(value) == 0 ? 1e-6 : 1.2 * double(value),
             0.8 * double(value)};
-  return {"another", "ring", "tree", "switch"};
+  return {"another", "ring",       "tree",   "switch",
+          "h100x8",  "all_reduce", "a100x8", "reduce"};
 }
 
 /// "/protocols/3/rate" -> "protocols[].rate"
 std::string toField(const std::string &pointer) {
   std::string field = std::regex_replace(pointer, std::regex("/[0-9]+"), "[]");
   field = std::regex_replace(field, std::regex("tile/.*"), "tile");
+  field = std::regex_replace(field, std::regex("/switch\\[\\]"), "/switch");
+  field = std::regex_replace(field, std::regex("/devices\\[\\]$"), "/devices");
   return std::regex_replace(field.substr(1), std::regex("/"), ".");
 }
 
@@ -178,7 +219,7 @@ TEST(ClusterFields, EachChangesTheAnswerOfSomeProgram) {
   const auto programs = writePrograms();
   std::set<std::string> seen;
   std::vector<std::string> clusters = listKnownClusters();
-  clusters.insert(clusters.end(), {kSwitches, kTrees});
+  clusters.insert(clusters.end(), {kSwitches, kTrees, kSockets});
   for (const std::string &name : clusters) {
     const StatusOr<Cluster> cluster =
         name.front() == '{' ? parseCluster(name, "written") : loadCluster(name);
@@ -205,7 +246,7 @@ TEST(ClusterFields, AreReadAsTheyAreWritten) {
     ASSERT_TRUE(again.ok()) << again.status().message();
     EXPECT_EQ(printCluster(*again), text);
   }
-  for (const char *text : {kSwitches, kTrees})
+  for (const char *text : {kSwitches, kTrees, kSockets})
     EXPECT_EQ(json::parse(printCluster(*parseCluster(text, "written"))),
               json::parse(text));
 }

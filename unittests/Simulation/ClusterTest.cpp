@@ -1,4 +1,4 @@
-//===- ClusterTest.cpp - Clusters and shared links ------------------------===//
+//===- ClusterTest.cpp - Clusters -----------------------------------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "Folding.h"
-#include "SharedLinks.h"
 
 #include "optimus/Simulation/Simulator.h"
 
@@ -26,107 +25,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 namespace {
-
-constexpr Picoseconds kSecond = 1'000'000'000'000;
-
-//===----------------------------------------------------------------------===//
-// Flows
-//===----------------------------------------------------------------------===//
-
-TEST(SharedLinks, ShareFairly) {
-  // Of the header's example: 40 bytes of a, and 4 of b and c each.
-  SharedLinks links({10, 4});
-  const LinkLoads a{{0, 1}}, b{{0, 1}, {1, 1}}, c{{1, 1}};
-  links.add(0, {0, 40, &a});
-  links.add(0, {1, 4, &b});
-  links.add(0, {2, 4, &c});
-  EXPECT_TRUE(links.advance().empty());
-  EXPECT_THAT(links.advance(), ElementsAre(1, 2));
-  EXPECT_EQ(links.getTime(), 2 * kSecond);
-  // 16 of the 40 bytes have come; then 10 a second.
-  EXPECT_THAT(links.advance(), ElementsAre(0));
-  EXPECT_EQ(links.getTime(), 2 * kSecond + 24 * kSecond / 10);
-  EXPECT_TRUE(links.isIdle());
-  EXPECT_DOUBLE_EQ(links.getCarried(0), 44);
-  EXPECT_DOUBLE_EQ(links.getCarried(1), 8);
-}
-
-TEST(SharedLinks, LaterFlowsSlowEarlierOnes) {
-  SharedLinks links({10});
-  const LinkLoads once{{0, 1}}, twice{{0, 2}};
-  links.add(0, {0, 20, &once});
-  links.add(kSecond, {1, 5, &twice});
-  EXPECT_TRUE(links.advance().empty());
-  EXPECT_TRUE(links.advance().empty());
-  EXPECT_EQ(links.getTime(), kSecond);
-  // Both at 10/3 a second: the second ends first, after 1.5 seconds.
-  EXPECT_THAT(links.advance(), ElementsAre(1));
-  EXPECT_NEAR(double(links.getTime()), 2.5 * double(kSecond), 1);
-  EXPECT_THAT(links.advance(), ElementsAre(0));
-  EXPECT_NEAR(double(links.getTime()), 3.0 * double(kSecond), 2);
-}
-
-TEST(SharedLinks, NothingToCarryTakesNoTime) {
-  SharedLinks links({10});
-  const LinkLoads none, one{{0, 1}};
-  links.add(5, {0, 8, &none});
-  links.add(5, {1, 0, &one});
-  EXPECT_THAT(links.advance(), ElementsAre(0, 1));
-  EXPECT_EQ(links.getTime(), 5);
-}
-
-/// What makes rates max-min fair: every flow has a full link on which no flow
-/// is faster. At the first event all flows have begun, and their bytes until
-/// the first of them ends tell the rates.
-TEST(SharedLinks, EveryFlowIsLimitedByAFullLink) {
-  for (unsigned seed = 0; seed != 200; ++seed) {
-    std::mt19937 random(seed);
-    const unsigned numLinks = 2 + random() % 6, numFlows = 1 + random() % 8;
-    std::vector<double> capacities;
-    for (unsigned link = 0; link != numLinks; ++link)
-      capacities.push_back(1 + random() % 100);
-    std::vector<LinkLoads> loads(numFlows);
-    for (LinkLoads &one : loads)
-      for (uint32_t link = 0; link != numLinks; ++link)
-        if (random() % 2 || link == numLinks - 1)
-          one.push_back({link, 0.25 * double(1 + random() % 8)});
-    // As many links of their own tell the rate of each flow.
-    for (unsigned flow = 0; flow != numFlows; ++flow) {
-      capacities.push_back(1e9);
-      loads[flow].push_back({numLinks + flow, 1});
-    }
-    SharedLinks links(capacities);
-    for (unsigned flow = 0; flow != numFlows; ++flow)
-      links.add(0, {flow, 1e6, &loads[flow]});
-    ASSERT_TRUE(links.advance().empty());
-    ASSERT_FALSE(links.advance().empty());
-    const double seconds = double(links.getTime()) * 1e-12;
-    auto getRate = [&](unsigned flow) {
-      return links.getCarried(numLinks + flow) / seconds;
-    };
-    constexpr double kSlack = 1e-6;
-    std::vector<bool> isFull(numLinks);
-    for (unsigned link = 0; link != numLinks; ++link) {
-      const double used = links.getCarried(link) / seconds;
-      EXPECT_LE(used, capacities[link] * (1 + kSlack)) << seed;
-      isFull[link] = used > capacities[link] * (1 - kSlack);
-    }
-    for (unsigned flow = 0; flow != numFlows; ++flow) {
-      bool isLimited = false;
-      for (const LinkLoad &load : loads[flow]) {
-        if (load.link >= numLinks || !isFull[load.link])
-          continue;
-        bool isFastest = true;
-        for (unsigned other = 0; other != numFlows; ++other)
-          for (const LinkLoad &its : loads[other])
-            isFastest &= its.link != load.link ||
-                         getRate(other) <= getRate(flow) * (1 + kSlack);
-        isLimited |= isFastest;
-      }
-      EXPECT_TRUE(isLimited) << "seed " << seed << ", flow " << flow;
-    }
-  }
-}
 
 //===----------------------------------------------------------------------===//
 // Files
@@ -152,8 +50,8 @@ TEST(Cluster, IsRead) {
   EXPECT_EQ(cluster->nicsPerNode, 2);
   EXPECT_EQ(cluster->deviceLink.bytesPerSecond, 4e11);
   EXPECT_EQ(cluster->nic.latency, 1e-5);
-  EXPECT_EQ(cluster->nodesPerSwitch, 4);
-  EXPECT_EQ(cluster->oversubscription, 2);
+  EXPECT_EQ(cluster->switches.front().nodes, 4);
+  EXPECT_EQ(cluster->switches.front().oversubscription, 2);
   EXPECT_THAT(cluster->tile,
               ElementsAre(testing::Pair("col", 2), testing::Pair("row", 2)));
 }
@@ -181,14 +79,51 @@ TEST(Cluster, NamesWhatIsWrong) {
   expect("\"oversubscription\"", "\"oversubscribed\"",
          "did you mean 'oversubscription'?");
   expect("{\"row\": 2, \"col\": 2}", "4", "placement.tile: expected an object");
+  expect("\"placement\": {", "\"placement\": {\"devices\": [0, 1], ",
+         "placement.devices: the tile places ranks already");
+  expect("\"tile\": {\"row\": 2, \"col\": 2}", "",
+         "placement: expected a tile, or the devices of ranks");
+  auto expectBeside = [&](const std::string &field, const char *message) {
+    expect("\"placement\"", (field + ", \"placement\"").c_str(), message);
+  };
+  expect("\"switch\": {\"nodes\": 4, \"oversubscription\": 2}",
+         "\"switch\": [{\"nodes\": 4, \"oversubscription\": 2}, "
+         "{\"nodes\": 6, \"oversubscription\": 2}]",
+         "switch: expected levels from the nearest on");
+  expectBeside(R"("sockets": {"devices": 3, "bytes_per_s": 1, "latency_s": 0})",
+               "sockets.devices: expected a part of nodes.devices");
+  expectBeside(R"("sockets": {"devices": 4, "bytes_per_s": 1, "latency_s": 0})",
+               "sockets.devices: expected a part of nodes.devices");
+  expectBeside(R"("sockets": {"devices": 1, "bytes_per_s": 1, "latency_s": 0},
+                  "pcie": {"devices": 2, "bytes_per_s": 1, "nics": "root"})",
+               "sockets.devices: expected a multiple of pcie.devices");
+  auto expectCurve = [&](const std::string &points, const char *message) {
+    expectBeside(R"("measured": [{"collective": "reduce", "ranks": 4,
+                    "nodes": 2, "points": [)" +
+                     points + "]}]",
+                 message);
+  };
+  expectCurve(R"({"bytes": 1, "seconds": 1})",
+              "measured[0].points: expected two points or more");
+  expectCurve(
+      R"({"bytes": 2, "seconds": 1}, {"bytes": 2, "seconds": 1})",
+      "measured[0].points: expected two points or more, each of more bytes "
+      "than the one before");
+  expectCurve(R"({"bytes": 1, "seconds": 0}, {"bytes": 2, "seconds": 1})",
+              "measured[0].points[0].seconds: expected more than 0");
+  expectCurve(R"({"bytes": 1, "seconds": 1}, {"bytes": 2, "seconds": 1}]},
+                 {"collective": "reduce", "ranks": 4, "nodes": 2, "points": [
+                 {"bytes": 1, "seconds": 1}, {"bytes": 2, "seconds": 1})",
+              "measured[1].collective: expected one curve for so many ranks on "
+              "so many nodes, found two");
   expect("}}}", "", "not valid JSON");
   EXPECT_THAT(messageOf("[]"), HasSubstr("cluster 'c.json': expected an "
                                          "object, found array; "
                                          "docs/what-if.md describes the file"));
   EXPECT_THAT(messageOf("{\"version\": 1}"), HasSubstr("no member \"nodes\""));
   EXPECT_EQ(loadCluster("h10").status().message(),
-            "cluster 'h10': no such file, and no cluster that is known; known "
-            "are a100, h100, h200, selene, frontera-rtx; did you mean 'h100'?");
+            "cluster 'h10': no such file, and no known cluster; expected a100, "
+            "h100, h200, selene or frontera-rtx; did you mean 'h100'?");
 }
 
 TEST(Cluster, PlacesTilesOnNodes) {
@@ -214,6 +149,24 @@ TEST(Cluster, PlacesTilesOnNodes) {
   places = placeRanks(*cluster, mesh);
   EXPECT_EQ((*places)[5].node, 1);
   EXPECT_EQ((*places)[5].device, 1);
+}
+
+TEST(Cluster, HasTooFewNodes) {
+  Cluster cluster;
+  cluster.name = "c.json";
+  cluster.devicesPerNode = 4;
+  cluster.numNodes = 4;
+  EXPECT_TRUE(placeRanks(cluster, Mesh({{"row", 4}, {"col", 4}})).ok());
+  const char *message = "cluster 'c.json': expected a mesh on at most 4 nodes "
+                        "of 4 devices, found row:4,col:5, which takes 5";
+  const Mesh wide({{"row", 4}, {"col", 5}});
+  EXPECT_EQ(placeRanks(cluster, wide).status().message(), message);
+  cluster.tile = {{"row", 4}};
+  EXPECT_EQ(placeRanks(cluster, wide).status().message(), message);
+  cluster.tile.clear();
+  cluster.devices = {3, 19};
+  EXPECT_THAT(placeRanks(cluster, Mesh({{"x", 2}})).status().message(),
+              HasSubstr("which takes 5"));
 }
 
 /// Parts of a mesh that fill nodes, or as much of them as any part does.
@@ -355,13 +308,35 @@ TEST_F(ClusterSimulation, RingsUseAllCards) {
 TEST_F(ClusterSimulation, SwitchesMayBeOversubscribed) {
   Cluster cluster;
   cluster.nic = {1e9, 0};
-  cluster.nodesPerSwitch = 2;
-  cluster.oversubscription = 4;
+  cluster.switches = {{2, 4}};
   // Pairs across the switches, two at once on half a card's rate.
   write(Mesh({{"row", 2}, {"col", 2}}), CollectiveKind::AllGather, {0});
   EXPECT_NEAR(secondsOn(cluster), kBytes / 2 / (2e9 / 4 / 2), 1e-9);
   write(Mesh({{"row", 2}, {"col", 2}}), CollectiveKind::AllGather, {1});
   EXPECT_NEAR(secondsOn(cluster), kBytes / 2 / 1e9, 1e-9);
+}
+
+/// Two levels: near neighbours pass the first alone.
+TEST_F(ClusterSimulation, SwitchesHaveLevels) {
+  Cluster cluster;
+  cluster.nic = {1e9, 0};
+  cluster.switches = {{1, 2}, {2, 8}};
+  // Nodes 0 and 2 are on two pairs, and so are 1 and 3.
+  write(Mesh({{"row", 2}, {"col", 2}}), CollectiveKind::AllGather, {0});
+  EXPECT_NEAR(secondsOn(cluster), kBytes / 2 / (2e9 / 8 / 2), 1e-9);
+  EXPECT_EQ(run(&cluster).links.front().name, "out of switch 0 of level 2");
+  write(Mesh({{"row", 2}, {"col", 2}}), CollectiveKind::AllGather, {1});
+  EXPECT_NEAR(secondsOn(cluster), kBytes / 2 / 5e8, 1e-9);
+  EXPECT_EQ(run(&cluster).links.front().name, "out of switch 0 of level 1");
+}
+
+TEST_F(ClusterSimulation, LinksMayHaveTwoRates) {
+  Cluster cluster;
+  cluster.nic = {1e9, 0};
+  cluster.nic.inBytesPerSecond = 2.5e8;
+  write(Mesh({{"x", 2}}), CollectiveKind::AllGather, {0});
+  EXPECT_NEAR(secondsOn(cluster), kBytes / 2 / 2.5e8, 1e-9);
+  EXPECT_EQ(run(&cluster).links.front().name, "into card 0 of node 0");
 }
 
 /// What crosses the root of a PCIe tree shares the links of its switches.
@@ -408,6 +383,121 @@ TEST_F(ClusterSimulation, CardsArePartOfAPcieTree) {
   EXPECT_NEAR(secondsOn(cluster), kBytes / 2 / 4e9, 1e-9);
 }
 
+/// Rings over four devices on two sockets pass between these twice.
+TEST_F(ClusterSimulation, SocketsAreJoined) {
+  Cluster cluster;
+  cluster.devicesPerNode = 4;
+  cluster.deviceLink = {1e10, 0};
+  cluster.nic = {1e10, 0};
+  write(Mesh({{"row", 2}, {"col", 2}}), CollectiveKind::AllGather, {0});
+  const double plain = secondsOn(cluster);
+  cluster.sockets = {2, {1e9, 1e-3}};
+  // Both columns pass the link, each with half of the bytes.
+  EXPECT_NEAR(secondsOn(cluster), 1e-3 + kBytes / 1e9, 1e-9);
+  EXPECT_EQ(run(&cluster).links.front().name, "out of socket 0 of node 0");
+  // Rows are on a socket each.
+  write(Mesh({{"row", 2}, {"col", 2}}), CollectiveKind::AllGather, {1});
+  EXPECT_NEAR(secondsOn(cluster), plain, 1e-9);
+  // Around a ring two of four steps pass the link, one in each direction.
+  write(Mesh({{"x", 4}}), CollectiveKind::AllGather, {0});
+  EXPECT_NEAR(secondsOn(cluster), 1.5e-3 + 0.75 * kBytes / 1e9, 1e-9);
+}
+
+/// A node's one card is on its first socket.
+TEST_F(ClusterSimulation, CardsAreOnSockets) {
+  Cluster cluster;
+  cluster.devicesPerNode = 2;
+  cluster.deviceLink = {1e12, 0};
+  cluster.nic = {1e10, 0};
+  cluster.sockets = {1, {1e9, 0}};
+  // Of the two columns the second one is on the far socket of both nodes.
+  write(Mesh({{"row", 2}, {"col", 2}}), CollectiveKind::AllGather, {0});
+  EXPECT_NEAR(secondsOn(cluster), kBytes / 2 / 1e9, 1e-9);
+  cluster.nicsPerNode = 2;
+  EXPECT_NEAR(secondsOn(cluster), kBytes / 2 / 1e10, 1e-9);
+}
+
+/// Ranks 0 and 2 on one node by a list, 0 and 1 without.
+TEST_F(ClusterSimulation, RanksMayLieByAList) {
+  Cluster cluster;
+  cluster.devicesPerNode = 2;
+  cluster.deviceLink = {1e12, 0};
+  cluster.nic = {1e9, 0};
+  write(Mesh({{"row", 2}, {"col", 2}}), CollectiveKind::AllGather, {1});
+  const double near = kBytes / 2 / 1e12, far = kBytes / 2 / 5e8;
+  EXPECT_NEAR(secondsOn(cluster), near, 1e-9);
+  cluster.devices = {0, 2, 1, 3};
+  EXPECT_NEAR(secondsOn(cluster), far, 1e-9);
+  // Devices may stay empty.
+  cluster.devices = {4, 5, 11, 10};
+  EXPECT_NEAR(secondsOn(cluster), near, 1e-9);
+  for (const std::vector<int64_t> &wrong :
+       {std::vector<int64_t>{0, 1, 2}, {0, 1, 2, 2}}) {
+    cluster.devices = wrong;
+    EXPECT_THAT(
+        placeRanks(cluster, timed->getMesh()).status().message(),
+        HasSubstr("expected a device of its own for each of the 4 ranks "
+                  "of row:2,col:2, found 3 devices"));
+  }
+}
+
+/// What was measured among as many ranks on as many nodes counts, and nothing
+/// else.
+TEST_F(ClusterSimulation, CurvesAreTaken) {
+  Cluster cluster;
+  cluster.devicesPerNode = 2;
+  cluster.deviceLink = {1e10, 0};
+  cluster.nic = {1e9, 0};
+  optimus_prices::CommunicationProfile profile;
+  profile.collectives = {{.backend = "local",
+                          .collective = "all_gather",
+                          .ranks = 4,
+                          .alpha = 0,
+                          .beta = 0,
+                          .points = {{0, 1e-3}, {2 * kBytes, 9e-3}},
+                          .machines = 2}};
+  takeMeasured(cluster, profile);
+  write(Mesh({{"x", 4}}), CollectiveKind::AllGather, {0});
+  EXPECT_NEAR(secondsOn(cluster), 5e-3, 1e-9);
+  const Simulation result = run(&cluster);
+  EXPECT_EQ(result.protocols.front().name, "measured");
+  EXPECT_EQ(simulate(*timed, {"f"}, WhatIf(),
+                     {.cluster = &cluster, .everyMessage = true})
+                .status()
+                .message(),
+            "expected a cluster without measured collectives, since every "
+            "message is simulated");
+  // Faster than the links say, too.
+  cluster.measured.front().points = {{0, 1e-6}, {2 * kBytes, 1e-6}};
+  EXPECT_NEAR(secondsOn(cluster), 1e-6, 1e-11);
+  cluster.measured.front().machines = 1;
+  EXPECT_NEAR(secondsOn(cluster), 0.75 * kBytes / 1e9, 1e-7);
+  write(Mesh({{"x", 4}}), CollectiveKind::AllReduce, {0});
+  cluster.measured.front().machines = 2;
+  EXPECT_NEAR(secondsOn(cluster), 1.5 * kBytes / 1e9, 1e-7);
+  // Of kinds that the cluster has curves of, the profile's do not count.
+  takeMeasured(cluster, profile);
+  EXPECT_EQ(cluster.measured.size(), 1u);
+}
+
+/// Two groups of two nodes each on the cards of both: their bytes share, what
+/// is beyond them does not.
+TEST_F(ClusterSimulation, CurvesShareLinks) {
+  Cluster cluster;
+  cluster.devicesPerNode = 2;
+  cluster.deviceLink = {1e12, 0};
+  cluster.nic = {1e9, 0};
+  cluster.measured = {{.backend = "",
+                       .collective = "all_gather",
+                       .ranks = 2,
+                       .alpha = 0,
+                       .beta = 0,
+                       .points = {{0, 2e-3}, {2 * kBytes, 2e-3}},
+                       .machines = 2}};
+  write(Mesh({{"row", 2}, {"col", 2}}), CollectiveKind::AllGather, {0});
+  EXPECT_NEAR(secondsOn(cluster), 2e-3 + kBytes / 2 / 1e9, 1e-8);
+}
+
 /// A function that starts collectives on both axes, computes, and waits.
 class FoldingOnClusters : public testing::Test {
 protected:
@@ -451,6 +541,16 @@ protected:
                                            WhatIf());
   }
 
+  void retime(const WhatIf &whatIf, bool slows) {
+    optimus_prices::MachineProfile machine;
+    if (slows)
+      machine.interference = {.source = "nobody",
+                              .computing = {{"copy", 1.25}},
+                              .collectives = {{"all_gather", 1.5}}};
+    timed = std::make_unique<TimedProgram>(finished, *finished.targets.front(),
+                                           machine, whatIf);
+  }
+
   size_t countActors(const Cluster &cluster, const WhatIf &whatIf) {
     Network network(cluster, *placeRanks(cluster, timed->getMesh()), *timed);
     return Folding(*timed, whatIf, true, &network).getNumActors();
@@ -473,16 +573,23 @@ TEST_F(FoldingOnClusters, FoldedIsUnfolded) {
     cluster.devicesPerNode = cluster.nicsPerNode * (1 + random() % 3);
     cluster.deviceLink = {1e9 * double(1 + random() % 9), 1e-6};
     cluster.nic = {1e8 * double(1 + random() % 9), 1e-5};
-    if (random() % 2) {
-      cluster.nodesPerSwitch = 1 + random() % 3;
-      cluster.oversubscription = 3;
-    }
-    if (seed % 3 == 0)
+    if (random() % 2)
+      cluster.switches = {{int64_t(1 + random() % 3), 3}};
+    if (seed % 3 == 1 && !cluster.switches.empty())
+      cluster.switches.push_back({2 * cluster.switches.front().nodes, 5});
+    if (seed % 4 == 2)
+      cluster.nic.inBytesPerSecond = 0.5 * cluster.nic.bytesPerSecond;
+    if (seed % 4 == 1 && cluster.devicesPerNode > cluster.nicsPerNode)
+      cluster.sockets = {cluster.nicsPerNode, {1e9, 2e-6}};
+    else if (seed % 3 == 0)
       cluster.pcie = {cluster.devicesPerNode / cluster.nicsPerNode, 2e9,
                       seed % 2 ? PcieTree::OnRoot : PcieTree::OnSwitches};
     WhatIf whatIf;
     if (random() % 2)
       whatIf.stragglers = {{int64_t(random() % mesh.numRanks()), 1.5}};
+    if (seed % 5 == 0)
+      whatIf.priorities = {{"*"}};
+    retime(whatIf, /*slows=*/seed % 2);
     auto run = [&](bool fold) {
       return *simulate(*timed, {"f"}, whatIf,
                        {.cluster = &cluster, .fold = fold});

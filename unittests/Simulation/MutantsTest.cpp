@@ -36,10 +36,24 @@ void expectSomeOfEach(int simulated) {
 
 TEST(Mutants, OfClusters) {
   Cluster cluster = *loadCluster("h100");
-  cluster.nodesPerSwitch = 2;
-  cluster.oversubscription = 4;
+  cluster.switches = {{2, 4}};
   cluster.tile = {{"ranks", 4}};
   cluster.pcie = {2, 3e10, PcieTree::OnRoot};
+  cluster.sockets = {4, {6e10, 1e-6}};
+  ASSERT_TRUE(optimus_fuzz::tryCluster(printCluster(cluster)));
+  expectSomeOfEach(
+      countSimulated(printCluster(cluster), optimus_fuzz::tryCluster));
+  // Without messages, and with ranks by a list.
+  cluster.tile.clear();
+  for (int64_t rank = 0; rank != 16; ++rank)
+    cluster.devices.push_back(5 * rank % 16);
+  cluster.measured.push_back({.backend = "",
+                              .collective = "all_reduce",
+                              .ranks = 16,
+                              .alpha = 0,
+                              .beta = 0,
+                              .points = {{1024, 1e-5}, {1048576, 1e-3}},
+                              .machines = 2});
   ASSERT_TRUE(optimus_fuzz::tryCluster(printCluster(cluster)));
   expectSomeOfEach(
       countSimulated(printCluster(cluster), optimus_fuzz::tryCluster));
@@ -52,6 +66,8 @@ TEST(Mutants, OfWhatIfs) {
                                    "remove h.*\n"
                                    "insert rank=3/all_reduce=20us\n"
                                    "fuse launch\n"
+                                   "bucket reduce=25MiB\n"
+                                   "priority all_*\n"
                                    "straggler 1=2\n"
                                    "straggler 1=1e3\n"
                                    "straggler spread=0.1,seed=7\n"

@@ -52,8 +52,9 @@ protected:
     memory = f->arena(ElementType::F32, 256);
   }
   /// Computes for so many milliseconds.
-  void compute(int ms, const std::string &path = "") {
-    f->from(path);
+  void compute(int ms, const std::string &path = "",
+               const std::string &line = "") {
+    f->from(path, line);
     for (int i = 0; i != ms; ++i)
       f->copy(place(0), place(1));
     f->from("");

@@ -95,7 +95,7 @@ TEST_F(SimulatorTest, LateRanksMakeOthersWait) {
 
 TEST_F(SimulatorTest, TheCriticalPathGoesThroughTheLateRank) {
   beginFunction("f");
-  compute(2, "h.0.mlp");
+  compute(2, "h.0.mlp", "gpt2.py:7");
   wait(start(Row, "h.0.up"));
   compute(1, "h.0.attn");
   const Simulation late = simulated({"f"}, {.stragglers = {{3, 2.5}}});
@@ -104,7 +104,9 @@ TEST_F(SimulatorTest, TheCriticalPathGoesThroughTheLateRank) {
   EXPECT_EQ(late.slowest, 3);
   ASSERT_EQ(late.criticalPath.size(), 3u);
   EXPECT_EQ(late.criticalPath[0].path, "h.0.mlp");
+  EXPECT_EQ(late.criticalPath[0].line, "gpt2.py:7");
   EXPECT_EQ(late.criticalPath[0].seconds, 5 * kMs);
+  EXPECT_EQ(late.criticalPath[1].line, "");
   EXPECT_EQ(late.criticalPath[1].path, "h.0.attn");
   EXPECT_EQ(late.criticalPath[2].path, "h.0.up");
   EXPECT_EQ(late.criticalPath[2].what, "row");
@@ -343,7 +345,9 @@ TEST_P(FoldedTest, IsUnfolded) {
   std::vector<uint32_t> open;
   for (int layer = 0; layer != 12; ++layer) {
     compute(1 + layer % 3, "h." + std::to_string(layer));
-    open.push_back(start(layer % 2 ? Row : Col));
+    // Backward comes to the first layers last.
+    open.push_back(start(layer % 2 ? Row : Col,
+                         "h." + std::to_string(11 - layer) + " backward"));
     if (layer % 4 == 3) {
       wait(open.front());
       open.erase(open.begin());
@@ -356,31 +360,37 @@ TEST_P(FoldedTest, IsUnfolded) {
       {}, {{0, 2}}, {{7, 1.5}, {8, 1.5}}, {{3, 2}, {16, 0.5}, {23, 3}}};
   for (const std::vector<Straggler> &stragglers : late)
     for (Overlap overlap :
-         {Overlap::Scheduled, Overlap::None, Overlap::Perfect}) {
-      const WhatIf whatIf{.stragglers = stragglers, .overlap = overlap};
-      const Simulation folded = simulated({"f", "f"}, whatIf);
-      const auto unfolded =
-          simulate(*timed, {"f", "f"}, whatIf, {.fold = false});
-      ASSERT_TRUE(unfolded.ok());
-      ASSERT_EQ(folded.ranks.size(), 24u);
-      for (size_t rank = 0; rank != 24; ++rank) {
-        EXPECT_EQ(folded.ranks[rank].end, unfolded->ranks[rank].end);
-        EXPECT_EQ(folded.ranks[rank].computing,
-                  unfolded->ranks[rank].computing);
-        EXPECT_EQ(folded.ranks[rank].exposed, unfolded->ranks[rank].exposed);
-        EXPECT_EQ(folded.ranks[rank].communicating,
-                  unfolded->ranks[rank].communicating);
+         {Overlap::Scheduled, Overlap::None, Overlap::Perfect})
+      for (const std::vector<Priority> &priorities :
+           {std::vector<Priority>(),
+            std::vector<Priority>{Priority{"* backward"}}}) {
+        const WhatIf whatIf{.stragglers = stragglers,
+                            .priorities = priorities,
+                            .overlap = overlap};
+        const Simulation folded = simulated({"f", "f"}, whatIf);
+        const auto unfolded =
+            simulate(*timed, {"f", "f"}, whatIf, {.fold = false});
+        ASSERT_TRUE(unfolded.ok());
+        ASSERT_EQ(folded.ranks.size(), 24u);
+        for (size_t rank = 0; rank != 24; ++rank) {
+          EXPECT_EQ(folded.ranks[rank].end, unfolded->ranks[rank].end);
+          EXPECT_EQ(folded.ranks[rank].computing,
+                    unfolded->ranks[rank].computing);
+          EXPECT_EQ(folded.ranks[rank].exposed, unfolded->ranks[rank].exposed);
+          EXPECT_EQ(folded.ranks[rank].communicating,
+                    unfolded->ranks[rank].communicating);
+        }
+        EXPECT_EQ(folded.slowest, unfolded->slowest);
+        EXPECT_EQ(sum(folded).late, sum(*unfolded).late);
+        EXPECT_EQ(sum(folded).queued, sum(*unfolded).queued);
+        ASSERT_EQ(folded.criticalPath.size(), unfolded->criticalPath.size());
+        for (size_t i = 0; i != folded.criticalPath.size(); ++i) {
+          EXPECT_EQ(folded.criticalPath[i].path,
+                    unfolded->criticalPath[i].path);
+          EXPECT_EQ(folded.criticalPath[i].seconds,
+                    unfolded->criticalPath[i].seconds);
+        }
       }
-      EXPECT_EQ(folded.slowest, unfolded->slowest);
-      EXPECT_EQ(sum(folded).late, sum(*unfolded).late);
-      EXPECT_EQ(sum(folded).queued, sum(*unfolded).queued);
-      ASSERT_EQ(folded.criticalPath.size(), unfolded->criticalPath.size());
-      for (size_t i = 0; i != folded.criticalPath.size(); ++i) {
-        EXPECT_EQ(folded.criticalPath[i].path, unfolded->criticalPath[i].path);
-        EXPECT_EQ(folded.criticalPath[i].seconds,
-                  unfolded->criticalPath[i].seconds);
-      }
-    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Cores, FoldedTest, testing::Values(0, 4));

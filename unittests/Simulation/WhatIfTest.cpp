@@ -162,6 +162,7 @@ TEST(WhatIf, SaysWhatDiffers) {
              .insertions = {{"copy", 2e-3}},
              .fusions = {{"add_*"}},
              .buckets = {{"* backward", 1024}},
+             .priorities = {{"all_*"}},
              .network = {.bandwidth = 2, .latency = 3},
              .device = "h200x8",
              .overlap = Overlap::None};
@@ -176,6 +177,8 @@ TEST(WhatIf, SaysWhatDiffers) {
                           "kernel",
                           "neighbours among '* backward' move "
                           "together up to 1024 bytes",
+                          "of 'all_*' that wait for links the first layer's "
+                          "go first",
                           "links have 2 times the bandwidth",
                           "links have 3 times the latency",
                           "devices are those of h200x8", "nothing overlaps"));

@@ -34,6 +34,10 @@ struct MeasuredCollective {
   double bytes, seconds;
 };
 
+/// What a collective of so many bytes was measured to take: between points by
+/// interpolation, beyond them by its line.
+double getMeasuredSeconds(const CollectiveProfile &measured, double bytes);
+
 /// Prices collectives, in seconds.
 class CollectivePrices {
 public:
@@ -49,6 +53,8 @@ public:
 
   /// A collective of `bytes`, the whole tensor.
   double getSeconds(CollectiveKind kind, RankGroup group, double bytes) const;
+  /// Whether it was timed among as many ranks, and two of sizes around it.
+  bool hasPoints(CollectiveKind kind, RankGroup group, double bytes) const;
   /// What processors spend on it, all ranks together; 0 where that was not
   /// measured.
   double getProcessorSeconds(CollectiveKind kind, RankGroup group,

@@ -53,6 +53,9 @@ public:
   double getSeconds(const CommandWork &command,
                     std::span<const Touch> touches) const;
 
+  /// Whether a product, attention or packing of just this shape was timed.
+  bool hasPoint(const CommandWork &command) const;
+
   /// How much longer operands are fetched than if each had been used
   /// `nearBytes` ago.
   double getFarSeconds(std::span<const Touch> touches, double nearBytes) const;

@@ -66,6 +66,14 @@ public:
     return communication.getSeconds(kind, group, bytes);
   }
 
+  /// Whether just that was timed, as ComputePrices and CollectivePrices say.
+  bool hasPoint(const CommandWork &command) const {
+    return compute.hasPoint(command);
+  }
+  bool hasPoints(CollectiveKind kind, RankGroup group, double bytes) const {
+    return communication.hasPoints(kind, group, bytes);
+  }
+
   /// The same with cores of its own, though other ranks were on them when it
   /// was measured.
   double getUnsharedSeconds(const CommandWork &command,

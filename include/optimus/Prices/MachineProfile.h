@@ -172,6 +172,24 @@ struct CommunicationProfile {
   std::vector<LinkTier> tiers;
 };
 
+/// By kind, how many times as long computing takes beside a collective on the
+/// same device, and a collective beside computing; 1 of kinds that are not
+/// here.
+struct Interference {
+  using Factors = std::vector<std::pair<std::string, double>>;
+  /// Whose measurement it is.
+  std::string source;
+  Factors computing, collectives;
+};
+
+inline double getFactor(const Interference::Factors &factors,
+                        std::string_view kind) {
+  for (const auto &[name, factor] : factors)
+    if (name == kind)
+      return factor;
+  return 1;
+}
+
 /// docs/cost-model.md describes its file.
 struct MachineProfile : CommunicationProfile {
   /// One for each number of threads that was measured; none for the default.
@@ -181,6 +199,8 @@ struct MachineProfile : CommunicationProfile {
   /// Where it is known.
   std::optional<HostLink> hostLink;
   std::optional<ScratchLink> scratch;
+  /// Of GPUs; processors share cores.
+  std::optional<Interference> interference;
 };
 
 } // namespace optimus_prices

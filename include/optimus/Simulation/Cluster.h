@@ -20,11 +20,24 @@
 
 namespace optimus_simulation {
 
-/// One direction of a link.
+/// A link out of a device, a card or a socket, and into it.
 struct ClusterLink {
+  /// Out of it; and into it, where that is another rate and not 0.
   double bytesPerSecond = 0;
   /// Of a message, however small.
   double latency = 0;
+  double inBytesPerSecond = 0;
+
+  double getInRate() const {
+    return inBytesPerSecond > 0 ? inBytesPerSecond : bytesPerSecond;
+  }
+};
+
+/// So many nodes have a switch. Its links to the others carry as much as its
+/// nodes' cards together, divided by `oversubscription`.
+struct SwitchLevel {
+  int64_t nodes = 0;
+  double oversubscription = 1;
 };
 
 /// By axis, the part of a mesh on a node.
@@ -46,8 +59,13 @@ struct Protocol {
   Algorithm algorithm = Halves;
   /// Once a collective, of a step within a node, and of one between nodes.
   double start = 0, deviceStep = 0, nicStep = 0;
-  /// Of what links carry otherwise, so much.
-  double rate = 1;
+  /// Of what links carry otherwise, so much; between nodes `nicRate`, if it is
+  /// not 0.
+  double rate = 1, nicRate = 0;
+
+  double getRate(bool isBetweenNodes) const {
+    return isBetweenNodes && nicRate > 0 ? nicRate : rate;
+  }
 };
 
 /// NCCL's, by the constants of its own choice (src/graph/tuning.cc); where the
@@ -67,28 +85,45 @@ struct PcieTree {
   Cards cards = OnSwitches;
 };
 
+/// Joins devices of a node on different processors: what goes from one socket
+/// to another, also to a card there, passes this link of both.
+struct SocketLinks {
+  /// 0: sockets do not count.
+  int64_t devicesPerSocket = 0;
+  /// Of a socket, in each direction.
+  ClusterLink link;
+};
+
 /// Nodes that are alike: each has as many devices, joined without blocking each
 /// other, and network cards that devices share evenly, the first ones the first
 /// card. docs/what-if.md describes its file.
 struct Cluster {
   std::string name;
   int64_t devicesPerNode = 1, nicsPerNode = 1;
+  /// 0: as many as ranks need.
+  int64_t numNodes = 0;
+  /// Of each device: a known one or a file. Empty: not said.
+  std::string machineProfile;
   /// Out of each device to those of its node, and into it.
   ClusterLink deviceLink;
   /// Where devices share what is between them, too.
   PcieTree pcie;
+  SocketLinks sockets;
   /// Out of each card, and into it.
   ClusterLink nic;
   /// Of these, the one that takes least is taken. None: rings whose steps take
   /// the latencies of links.
   std::vector<Protocol> protocols;
-  /// So many nodes have a switch of their own. Its links to the others carry as
-  /// much as its nodes' cards together, divided by `oversubscription`. 0: one
+  /// From the nearest on, each of whole switches of the one before. None: one
   /// switch for all.
-  int64_t nodesPerSwitch = 0;
-  double oversubscription = 1;
+  std::vector<SwitchLevel> switches;
+  /// What collectives were measured to take, whatever links are: among so many
+  /// ranks (`ranks`) on so many nodes (`machines`) with nobody beside.
+  std::vector<optimus_prices::CollectiveProfile> measured;
   /// Empty: ranks that follow each other.
   Tile tile;
+  /// Of each rank its device, numbered through all nodes; in place of a tile.
+  std::vector<int64_t> devices;
 };
 
 /// Where a rank is.
@@ -100,6 +135,8 @@ struct ClusterPlace {
 /// profile with a card for each and NCCL's protocols, as "h100", and "selene"
 /// of such; "frontera-rtx".
 std::vector<std::string> listKnownClusters();
+/// "a100, h100 or h200", of all of them.
+std::string describeKnownClusters();
 /// Reads a file, or makes a cluster that is known by name. InvalidArgument
 /// names the file and its mistake; every field is read, or refused with the
 /// nearest name.
@@ -109,8 +146,14 @@ optimus_support::StatusOr<Cluster> parseCluster(std::string_view json,
 /// A cluster as its file, with all of its fields.
 std::string printCluster(Cluster cluster);
 
+/// Adds what a profile's collectives were measured to take, where it says on
+/// how many machines and the cluster has no curve of the kind itself.
+void takeMeasured(Cluster &cluster,
+                  const optimus_prices::CommunicationProfile &profile);
+
 /// Places all ranks of a mesh. InvalidArgument where the tile does not divide
-/// it, or has as many ranks as no node has devices.
+/// it, or has as many ranks as no node has devices, where a list has not a
+/// device for each rank, and where there are too few nodes.
 optimus_support::StatusOr<std::vector<ClusterPlace>>
 placeRanks(const Cluster &cluster, const optimus_support::Mesh &mesh);
 

@@ -63,8 +63,9 @@ struct RankTimes {
 
 /// A stretch of the critical path.
 struct CriticalPart {
-  /// Of the command: its path in the model, or its kind where it has none.
-  std::string path;
+  /// Of the command: its path in the model, or its kind where it has none; and
+  /// the line of source with the most of its time, "gpt2.py:151".
+  std::string path, line;
   /// "computing", or the axis of what is waited for.
   std::string what;
   Picoseconds seconds = 0;

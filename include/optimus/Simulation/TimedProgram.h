@@ -69,6 +69,9 @@ struct TimedCommand {
   uint32_t insertedPart = 0;
   /// Of collectives and messages: by what axes, in `axes`.
   uint32_t axes = 0;
+  /// So many times as long while the other takes place on the device: a
+  /// collective beside computing, computing beside a collective.
+  double beside = 1;
   /// Not 0: a wait of a later call is for it.
   uint32_t carried = 0;
   /// Of a wait: the command, or kNone where it is carried.
@@ -76,8 +79,13 @@ struct TimedCommand {
   /// The seconds of its formula, changed, and how many times as long they are
   /// by changes.
   double price = 0, change = 1;
+  /// Of collectives: not 0 where it goes by layers, from 1 on, the first layer
+  /// first.
+  uint32_t priority = 0;
   /// Whether its time is that of a run, and not a formula's.
   bool hasRun = false;
+  /// Whether just its shape or size was timed for the machine profile.
+  bool hasPoint = false;
   /// Of a collective: whether nobody moves its data before some member waits.
   bool isAwaited = false;
 };
@@ -108,9 +116,11 @@ inline constexpr const char *kStarting = "starting collectives";
 inline constexpr const char *kBetween = "between commands";
 inline constexpr const char *kCopying = "processors of copies";
 
-/// How many commands a change met.
+/// How many commands a change met, and of what it needs some: "command", "two
+/// kernels in a row".
 struct Match {
   std::string pattern, origin;
+  const char *needed;
   int64_t count = 0;
 };
 
@@ -177,7 +187,11 @@ public:
   /// Whether ranks take turns on them, of which each is gone through: those of
   /// a run, whose times differ. Ranks that are alike go on slower alike.
   bool takesTurns() const { return run && cores && cores->takesTurns(); }
-  /// Of each scaling, insertion and fusion.
+  /// Where collectives and computing slow each other on a device.
+  const std::optional<optimus_prices::Interference> &getInterference() const {
+    return interference;
+  }
+  /// Of each scaling, insertion, fusion, bucket and priority.
   const std::vector<Match> &getMatches() const { return matches; }
 
 private:
@@ -195,6 +209,7 @@ private:
   const optimus_support::program::TargetT &target;
   bool sharesLink = false;
   std::optional<optimus_prices::SharedCores> cores;
+  std::optional<optimus_prices::Interference> interference;
   std::vector<std::string> parts;
   std::vector<ExposureName> exposures;
   std::vector<std::vector<uint32_t>> axes;

@@ -75,6 +75,16 @@ struct Bucket {
   std::string origin = {};
 };
 
+/// Such collectives go by layers, as forward has them: where several wait for
+/// links, that of the first layer begins next, and none is interrupted
+/// (Jayarajan et al., "Priority-based Parameter Propagation"). All of its ranks
+/// have started the one that begins; others keep their order.
+struct Priority {
+  std::string pattern;
+  int64_t rank = kAllRanks;
+  std::string origin = {};
+};
+
 /// Links with so many times the bandwidth, and so many times the latency.
 struct NetworkChange {
   double bandwidth = 1;
@@ -98,6 +108,7 @@ struct WhatIf {
   std::vector<Insertion> insertions = {};
   std::vector<Fusion> fusions = {};
   std::vector<Bucket> buckets = {};
+  std::vector<Priority> priorities = {};
   NetworkChange network = {};
   /// The machine profile of other devices, and where it was asked for; empty
   /// for those that there are.
@@ -139,6 +150,10 @@ optimus_support::Status addChange(const std::string &name,
 optimus_support::Status addChanges(std::string_view text,
                                    const std::string &path, int64_t ranks,
                                    WhatIf &whatIf);
+
+/// A measured collective, changed.
+void changeNetwork(optimus_prices::CollectiveProfile &measured,
+                   const NetworkChange &change);
 
 /// A profile's links, changed.
 void changeNetwork(optimus_prices::CommunicationProfile &profile,

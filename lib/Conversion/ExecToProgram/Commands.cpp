@@ -116,12 +116,8 @@ FunctionBuilder::getQueue(exec::CommandOpInterface command) {
 
 FunctionBuilder::Source FunctionBuilder::describeSource(Location location) {
   Source result;
-  if (StringRef path = getPath(location); !path.empty()) {
-    std::string name = path.str();
-    if (ProgramPhase phase = getPhase(location); phase != ProgramPhase::Forward)
-      name += (" " + stringifyProgramPhase(phase)).str();
-    result.path = texts.getNumber(name);
-  }
+  if (std::string path = getPathWithPhase(location); !path.empty())
+    result.path = texts.getNumber(path);
   if (FileLineColLoc file = getFileLine(location))
     result.line = texts.getNumber(
         (llvm::sys::path::filename(file.getFilename().getValue()) + ":" +

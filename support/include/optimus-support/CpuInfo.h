@@ -23,6 +23,10 @@ std::string readCpuInfo();
 std::optional<std::string_view> findCpuInfo(std::string_view cpuInfo,
                                             std::string_view name);
 
+/// The name of the processor, on ARM "processor 0xd0c"; empty where Linux does
+/// not say it.
+std::string findProcessorName(std::string_view cpuInfo);
+
 } // namespace optimus_support
 
 #endif // OPTIMUS_SUPPORT_CPUINFO_H

@@ -59,6 +59,7 @@ class JsonCursor {
 public:
   explicit operator bool() const { return value; }
   bool isString() const { return value && value->is_string(); }
+  bool isArray() const { return value && value->is_array(); }
   /// For instance "params[3].local_shape[1]".
   const std::string &path() const { return place; }
 

@@ -107,6 +107,18 @@ ProgramPhase mlir::optimus::getPhase(Location loc) {
   return getOrigin(loc).phase;
 }
 
+/// " backward", or nothing of the forward.
+static std::string getSuffix(ProgramPhase phase) {
+  return phase == ProgramPhase::Forward
+             ? ""
+             : (" " + stringifyProgramPhase(phase)).str();
+}
+
+std::string mlir::optimus::getPathWithPhase(Location loc) {
+  const std::string path = getPath(loc).str();
+  return path.empty() ? path : path + getSuffix(getPhase(loc));
+}
+
 FileLineColLoc mlir::optimus::getFileLine(Location loc) {
   return loc->findInstanceOf<FileLineColLoc>();
 }
@@ -164,16 +176,14 @@ int64_t mlir::optimus::getFirstResult(Location loc) {
 /// The ids of results of an operation are `prefix + number + suffix`.
 static std::pair<std::string, std::string> getIdParts(StringRef path,
                                                       const Origin &origin) {
-  std::string prefix = path.str(), suffix;
+  std::string prefix = path.str();
   if (origin.part) {
     prefix += prefix.empty() ? "" : " ";
     prefix += origin.part.getValue();
   }
   if (origin.ordinal > 0)
     prefix += ("#" + Twine(origin.ordinal)).str();
-  if (origin.phase != ProgramPhase::Forward)
-    suffix = (" " + stringifyProgramPhase(origin.phase)).str();
-  return {prefix + ":", suffix};
+  return {prefix + ":", getSuffix(origin.phase)};
 }
 
 std::string mlir::optimus::getValueId(OpResult value) {
@@ -257,10 +267,7 @@ static void prefixWithPath(Diagnostic &diagnostic) {
   if (!hasPaths)
     return;
   auto prefix = [](Location loc) {
-    std::string text = getPath(loc).str();
-    ProgramPhase phase = getPhase(loc);
-    if (!text.empty() && phase != ProgramPhase::Forward)
-      text += (" " + stringifyProgramPhase(phase)).str();
+    const std::string text = getPathWithPhase(loc);
     return text.empty() ? text : text + ": ";
   };
   Diagnostic longer(diagnostic.getLocation(), diagnostic.getSeverity());

@@ -26,6 +26,10 @@ StringRef getPath(Location loc);
 
 ProgramPhase getPhase(Location loc);
 
+/// "h.3.mlp.up", outside of the forward "h.3.mlp.up backward"; empty without a
+/// path.
+std::string getPathWithPhase(Location loc);
+
 /// The file and the line; null where the location has none.
 FileLineColLoc getFileLine(Location loc);
 
