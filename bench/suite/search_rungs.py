@@ -23,8 +23,8 @@ them.
 
 Device time is that of all attempts, with starts, compilation and evaluation; steps of all
 attempts stand beside, which no other load changes. With --folder the studies stay, and the
-same command goes on. --ranks has random search evaluate on all rungs, which takes time of
-its own, and prints how well the order of its trials on each rung tells that of their ends.
+same command goes on. With --ranks random search evaluates on all rungs, in time of its
+own; printed is how well the order of its trials on each rung tells the order of their ends.
 It fails where the median over seeds is below 3 times.
 """
 

@@ -211,8 +211,8 @@ static StatusOr<std::string> compileForHost(ModuleOp kernels,
   return writer.compileKernels(kernels, target);
 }
 
-/// A module of one kernel and the tables that it reads. What it computes is
-/// written out, so that its code does not follow from its parameters.
+/// A module of one kernel and the tables that it reads. Its body is
+/// written, so its parameters are left out.
 static OwningOpRef<ModuleOp> takeAlone(ModuleOp kernels, func::FuncOp kernel) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(kernel.getLoc());
   Operation *own = kernel->clone();

@@ -403,7 +403,7 @@ def test_what_a_search_learnt_is_recalled_by_the_next():
 
 
 def test_by_a_profile_few_measurements_of_a_kind_count_beside_others():
-    """One of bert, by which bf16 takes twice as long, beside six of others that do not."""
+    """One of bert takes twice as long, beside six of others as predicted."""
     profiled = dict(PREDICTION, by_profile={PROFILE: 10.0})
     with_profile, without = costs.Corrections(), costs.Corrections()
 
@@ -415,7 +415,7 @@ def test_by_a_profile_few_measurements_of_a_kind_count_beside_others():
     observe("gpt2 bf16", 1.0, 3)
     observe("gpt2 f32", 1.0, 3)
     observe("bert bf16", 2.0, 1)
-    # A quarter of the way from its type's median, which is that of all.
+    # A quarter of the way from its type's median; all models have the same.
     assert with_profile.ratio(KEY, "bert bf16", profiled) == pytest.approx(2**0.25)
     assert with_profile.ratio(KEY, "gpt2 bf16", profiled) == 1.0
     # Prices that no machine has may be far away for each kind.

@@ -81,8 +81,8 @@ KEPT = 32
 STIFFNESS = 3.0
 """Of r against bending, as squares of logarithms of predicted steps."""
 BY_TYPE, BY_ALL = 3, 2
-"""Measurements of a kind of model that those of its type count for, and of a type that
-those of all models count for, where a profile of the class predicted."""
+"""As how many of a kind of model its type counts, and as how many of a type all models
+count, where a profile of the class predicted."""
 RECALLED = 3
 """Those that the median of an earlier search counts for, at most."""
 PUBLISHED, AT_FIRST = 0.05, 0.01

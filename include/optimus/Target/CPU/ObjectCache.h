@@ -6,8 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Programs of a search share most of their kernels, whose names have the sizes
-// that they depend on. A folder keeps the object file of each under a hash of
+// Programs of a search share many of their kernels. A folder keeps the object file of each under a hash of
 // all that it follows from: its source, the processor, and the compiler.
 //
 //===----------------------------------------------------------------------===//
