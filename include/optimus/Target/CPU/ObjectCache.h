@@ -6,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Programs of a search share many of their kernels. A folder keeps the object file of each under a hash of
-// all that it follows from: its source, the processor, and the compiler.
+// Programs of a search share many of their kernels. A folder keeps the object
+// file of each under a hash of all that it follows from: its source, the
+// processor, and the compiler.
 //
 //===----------------------------------------------------------------------===//
 
