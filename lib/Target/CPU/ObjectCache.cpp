@@ -59,7 +59,11 @@ static bool isWhole(const std::string &path) {
 
 StatusOr<ObjectCache> ObjectCache::open(const std::string &folder,
                                         const CpuTarget &target) {
-  if (std::error_code code = llvm::sys::fs::create_directories(folder))
+  std::error_code code = llvm::sys::fs::create_directories(folder);
+  // A file of that name is no mistake to LLVM.
+  if (!code && !llvm::sys::fs::is_directory(folder))
+    code = std::make_error_code(std::errc::not_a_directory);
+  if (code)
     return optimus_support::invalidArgument("cannot create '" + folder +
                                             "': " + code.message());
   ObjectCache cache;
