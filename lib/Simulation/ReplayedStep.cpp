@@ -109,7 +109,7 @@ struct Member {
   std::optional<int64_t> wait = {};
 };
 
-struct Meeting {
+struct RunMeeting {
   uint32_t link = 0;
   std::vector<Member> members = {};
   RunSpan span = {};
@@ -165,7 +165,7 @@ private:
   void findMembers(const RunCall &call);
   void addMember(const RunCall &call, const CommandSpan &start, size_t place);
   void boundMeetings();
-  void bound(Meeting &meeting);
+  void bound(RunMeeting &meeting);
   double getLoad(const MeasuredCommand &command) const;
   void followRank(int64_t rank, std::span<const RunCall *const> list);
   void settle();
@@ -180,7 +180,7 @@ private:
   /// By axes and lowest rank and number; how many a rank has started by axes.
   std::map<std::tuple<std::string, int64_t, int64_t>, size_t> numbers;
   std::map<std::pair<int64_t, std::string>, int64_t> counts;
-  std::vector<Meeting> meetings;
+  std::vector<RunMeeting> meetings;
   std::map<Start, Membership> memberships;
   /// The numbers of links by axes; until when a rank's were busy.
   std::map<std::string, uint32_t> links;
@@ -246,7 +246,7 @@ void StepReplay::addMember(const RunCall &call, const CommandSpan &start,
     meetings.push_back({.link = machine.axesShareLink ? 0 : link->second,
                         .load = isMessage ? 0 : getLoad(command)});
   }
-  Meeting &meeting = meetings[number->second];
+  RunMeeting &meeting = meetings[number->second];
   memberships[{&call, start.command}] = {number->second,
                                          meeting.members.size()};
   meeting.members.push_back(
@@ -274,22 +274,22 @@ double StepReplay::getLoad(const MeasuredCommand &command) const {
 }
 
 void StepReplay::boundMeetings() {
-  std::vector<Meeting *> byEnd;
-  for (Meeting &meeting : meetings) {
+  std::vector<RunMeeting *> byEnd;
+  for (RunMeeting &meeting : meetings) {
     meeting.span.end = meeting.members.front().span.end;
     for (const Member &member : meeting.members)
       meeting.span.end = std::min(meeting.span.end, member.span.end);
     byEnd.push_back(&meeting);
   }
   std::ranges::stable_sort(
-      byEnd, {}, [](const Meeting *meeting) { return meeting->span.end; });
-  for (Meeting *meeting : byEnd)
+      byEnd, {}, [](const RunMeeting *meeting) { return meeting->span.end; });
+  for (RunMeeting *meeting : byEnd)
     bound(*meeting);
 }
 
 /// It begins with its last member, and behind what its link carries. Threads
 /// move data when one of them waits for it, unless there is a core for that.
-void StepReplay::bound(Meeting &meeting) {
+void StepReplay::bound(RunMeeting &meeting) {
   const bool hasOneClock = run.hasOneClock();
   std::optional<int64_t> wait;
   int64_t begin = meeting.members.front().span.begin;
@@ -364,7 +364,7 @@ void StepReplay::followRank(int64_t rank,
         before = std::max(before, span.end);
         continue;
       }
-      const Meeting &meeting = meetings[found->second.first];
+      const RunMeeting &meeting = meetings[found->second.first];
       const Member &member = meeting.members[found->second.second];
       ReplayedCommand &awaited = result.commands[member.place];
       ++awaited.waits;
@@ -393,7 +393,7 @@ void StepReplay::settle() {
   for (const Activity &one : activities)
     add(one.rank, one.span, machine.cores ? double(machine.cores->threads) : 0,
         one.isLast);
-  for (const Meeting &meeting : meetings)
+  for (const RunMeeting &meeting : meetings)
     for (const Member &member : meeting.members)
       add(member.rank, meeting.span,
           meeting.load / double(meeting.members.size()), /*isLast=*/false);
@@ -402,7 +402,7 @@ void StepReplay::settle() {
       time.settle(double(machine.cores->cores));
   for (const Activity &one : activities)
     *one.seconds += machines[getMachine(one.rank)].get(one.span, one.isLast);
-  for (const Meeting &meeting : meetings)
+  for (const RunMeeting &meeting : meetings)
     for (const Member &member : meeting.members) {
       ReplayedCommand &command = ranks[member.rank].commands[member.place];
       // What wants no cores is not slowed down.

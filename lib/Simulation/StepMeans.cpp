@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <tuple>
 
 using optimus_support::StatusOr;
 
@@ -73,16 +74,28 @@ private:
 };
 } // namespace
 
-/// By path and reason, the longest first.
+/// By path and reason, the longest first. Their line is that of the step where
+/// they are longest.
 static std::vector<CriticalPart>
 meanOfPaths(const std::vector<Simulation> &steps) {
-  std::map<std::pair<std::string, std::string>, Picoseconds> sums;
+  struct Sum {
+    CriticalPart longest;
+    Picoseconds seconds = 0;
+  };
+  std::map<std::pair<std::string, std::string>, Sum> sums;
   for (const Simulation &step : steps)
-    for (const CriticalPart &part : step.criticalPath)
-      sums[{part.path, part.what}] += part.seconds;
+    for (const CriticalPart &part : step.criticalPath) {
+      Sum &sum = sums[{part.path, part.what}];
+      sum.seconds += part.seconds;
+      if (part.seconds > sum.longest.seconds)
+        sum.longest = part;
+    }
   std::vector<CriticalPart> parts;
-  for (const auto &[name, sum] : sums)
-    parts.push_back({name.first, name.second, sum / int64_t(steps.size())});
+  for (const auto &[name, sum] : sums) {
+    CriticalPart &part = parts.emplace_back(sum.longest);
+    std::tie(part.path, part.what) = name;
+    part.seconds = sum.seconds / int64_t(steps.size());
+  }
   std::ranges::stable_sort(parts, std::ranges::greater(),
                            &CriticalPart::seconds);
   return parts;

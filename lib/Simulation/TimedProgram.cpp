@@ -563,7 +563,7 @@ TimedProgram::TimedProgram(const ProgramsT &programs, const TargetT &target,
                            const MachineProfile &machine, const WhatIf &whatIf,
                            const optimus_prices::RunTimes *run)
     : mesh(meshOf(programs)), target(target), sharesLink(machine.axesShareLink),
-      run(run), interference(machine.interference) {
+      interference(machine.interference), run(run) {
   std::set<int64_t> ranks;
   auto addMatches = [&](const auto &changes, const char *needed) {
     for (const auto &one : changes) {

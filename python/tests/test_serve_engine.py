@@ -9,9 +9,12 @@
 refused."""
 
 import asyncio
+import gc
+import http.client
 import itertools
 import json
 import threading
+import time
 import types
 
 import pytest
@@ -27,7 +30,7 @@ from optimus.serve.embedding import EmbeddingEngine  # noqa: E402
 from optimus.serve.engine import Event  # noqa: E402
 from optimus.serve.limits import Limits  # noqa: E402
 from optimus.serve.metrics import Metrics  # noqa: E402
-from optimus.serve.protocol import DIRECT, listen  # noqa: E402
+from optimus.serve.protocol import DIRECT, H11Protocol, HttpServer, listen  # noqa: E402
 from optimus.text.codec import Codec  # noqa: E402
 from optimus.text.fields import FieldError  # noqa: E402
 from optimus.text.streaming import Piece, Spoken  # noqa: E402
@@ -207,6 +210,32 @@ def test_a_stream_is_the_same_however_it_is_written(pauses):
         assert 0 < reader.directly
     if pauses in (None, [True]):
         assert reader.directly == 0
+
+
+def test_nothing_is_kept_of_a_closed_connection():
+    """Not even until it would have been idle for too long."""
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200,
+                    "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    listening = listen("127.0.0.1", 0, 8)
+    server = HttpServer(app, listening, Limits(idle_seconds=600))
+    server.start()
+    try:
+        for _ in range(5):
+            client = http.client.HTTPConnection(*listening.getsockname())
+            client.request("GET", "/")
+            assert client.getresponse().read() == b"ok"
+            client.close()
+        end = time.monotonic() + 30
+        while [one for one in gc.get_objects() if isinstance(one, H11Protocol)]:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+            gc.collect()
+    finally:
+        server.stop()
 
 
 @pytest.mark.parametrize("host", ["a" * 70, "a..b"])

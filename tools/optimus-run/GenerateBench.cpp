@@ -66,9 +66,9 @@ public:
   /// tokens.
   GenerateBench(Session &session, ControlPlane &control,
                 const GenerationEntries &entries, std::span<const int64_t> live,
-                int64_t prompt)
+                int64_t promptTokens)
       : session(session), control(control), entries(entries),
-        prompt(std::min(prompt, entries.cache.tokensOfEach())),
+        prompt(std::min(promptTokens, entries.cache.tokensOfEach())),
         count(std::min(kNewTokens, entries.cache.tokensOfEach())) {
     prompts.test = concat("pp", prompt);
     for (int64_t slots : live)

@@ -66,9 +66,10 @@ TEST(Messages, AgreeWithTheClosedForm) {
                               (kind == CollectiveKind::Broadcast ||
                                kind == CollectiveKind::Reduce);
           for (int64_t bytes : {1 << 10, 1 << 20, 1 << 30})
-            if (!halves || bytes == 1 << 30)
+            if (!halves || bytes == 1 << 30) {
               EXPECT_NEAR(compare(kind, ranks, bytes, cluster), 1, 0.01)
                   << int(kind) << " of " << ranks << ", " << bytes << " bytes";
+            }
         }
 }
 
@@ -86,10 +87,11 @@ TEST(Messages, AgreeOnNodes) {
           const bool halves = cluster.protocols.empty() && isChain;
           for (int64_t bytes = 1 << 10; bytes <= 1 << 30; bytes *= 8)
             if (kind != CollectiveKind::AllToAll &&
-                (!halves || bytes == 1 << 30))
+                (!halves || bytes == 1 << 30)) {
               EXPECT_NEAR(compare(kind, ranks, bytes, cluster), 1, 0.01)
                   << int(kind) << " of " << ranks << " on nodes of " << devices
                   << ", " << bytes << " bytes";
+            }
         }
   EXPECT_NEAR(
       compare(CollectiveKind::AllReduce, 8, 1 << 20, *loadCluster("h100")), 1,

@@ -96,6 +96,8 @@ def bounded(limits: Limits) -> Type[H11Protocol]:
         def connection_lost(self, exc: Optional[Exception]) -> None:
             self._header_timer = _stopped(self._header_timer)
             self._write_timer = _stopped(self._write_timer)
+            # The timer of idle connections would keep this one until it ends.
+            self._unset_keepalive_if_required()
             super().connection_lost(exc)
 
         def send_400_response(self, msg: str) -> None:
