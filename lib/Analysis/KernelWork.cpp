@@ -326,7 +326,7 @@ std::optional<Work> mlir::optimus::getAttentionWork(exec::LaunchOp launch) {
     return std::nullopt;
   // Scores and their gradients are computed by both of the gradient's kernels.
   int products = llvm::StringSwitch<int>(kind.getValue())
-                     .Case("attention", 2)
+                     .Cases({"attention", "attention_pieces"}, 2)
                      .Case("attention_query_grad", 3)
                      .Case("attention_key_grad", 4)
                      .Default(0);
