@@ -100,10 +100,15 @@ def ranks_of(mesh: str) -> int:
     return count
 
 
+def planned_bytes(prediction: Mapping[str, Any]) -> int:
+    """Of all ranks' plans."""
+    return prediction["rank_bytes"] * prediction["ranks"]
+
+
 def bytes_of_lanes(prediction: Mapping[str, Any], lanes: int, threads: int) -> int:
     """Of a process, as the compiler's report of --lanes has them."""
     if lanes == 1:
-        return prediction["rank_bytes"] * prediction["ranks"]
+        return planned_bytes(prediction)
     return (
         lanes * prediction["lane_bytes"]
         + min(lanes, threads) * prediction["thread_bytes"]
@@ -417,10 +422,14 @@ class Corrections:
             )
         return found
 
+    def room(self, memory: int) -> int:
+        """Bytes that plans may have on a worker with so many."""
+        return math.floor(SHARE * memory) - self.own_bytes
+
     def terms(self, kind: str, model: str, its_class: Mapping[str, Any]) -> Terms:
         """Those of this version."""
         memory = its_class["memory"]
-        room = math.floor(SHARE * memory) - self.own_bytes
+        room = self.room(memory)
         plain, profiled = (
             (unmeasured, STRAIGHT) if rates.ratio is None else rates[:2]
             for unmeasured, rates in zip(
@@ -561,7 +570,7 @@ def seconds(
     """Those of `cost` on each class; infinity where it refuses."""
     if "refusal" in prediction:
         return [math.inf] * len(classes)
-    planned = prediction["rank_bytes"] * prediction["ranks"]
+    planned = planned_bytes(prediction)
     step, by_profile = prediction["step_ms"], prediction.get("by_profile", ())
     found = []
     for profile, instructions, memory, room, plain, profiled, own, making in classes:

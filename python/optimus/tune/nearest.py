@@ -15,7 +15,7 @@ import math
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 
 from optimus.tune import TuneError, spaces
-from optimus.tune.costs import SHARE, Corrections, Values
+from optimus.tune.costs import Corrections, Values, planned_bytes
 from optimus.tune.domains import Choice, Dependent, Exhaustive, Whole, text_of
 from optimus.tune.study import Study, Trial
 
@@ -33,11 +33,7 @@ class Change(NamedTuple):
 def _room(study: Study, corrections: Corrections) -> int:
     """Bytes that a plan may have on the largest of all workers there were."""
     most = max((each["memory"] for each in study.classes.values()), default=0)
-    return math.floor(SHARE * most) - corrections.own_bytes
-
-
-def _planned(prediction: Dict[str, Any]) -> int:
-    return prediction["rank_bytes"] * prediction["ranks"]
+    return corrections.room(most)
 
 
 def lacks_memory(trial: Trial, study: Study, corrections: Corrections) -> bool:
@@ -47,7 +43,7 @@ def lacks_memory(trial: Trial, study: Study, corrections: Corrections) -> bool:
         trial.outcome in ("infeasible", "memory")
         and "refusal" not in prediction
         and bool(study.classes)
-        and _planned(prediction) > _room(study, corrections)
+        and planned_bytes(prediction) > _room(study, corrections)
     )
 
 
@@ -73,9 +69,9 @@ def changes(
                 prediction = predict(_changed(its, trial.values, name, value))
             except TuneError:
                 return None
-            if "refusal" in prediction or _planned(prediction) > room:
+            if "refusal" in prediction or planned_bytes(prediction) > room:
                 return None
-            return _planned(prediction) + corrections.own_bytes
+            return planned_bytes(prediction) + corrections.own_bytes
 
         for options in _options(leaf.domain, before):
             place = _first(options, lambda value: planned(value) is not None)
