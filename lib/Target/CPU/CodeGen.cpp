@@ -300,15 +300,14 @@ LibraryWriter::compileMemoryFunctions(const CpuTarget &target) const {
 
 Status LibraryWriter::write(ModuleOp module, const CpuTarget &target,
                             const std::string &path,
-                            std::vector<std::string> kernels,
+                            std::vector<std::string> objects,
                             llvm::function_ref<Status()> check,
                             const ObjectCache *cache) {
-  if (kernels.empty()) {
+  if (objects.empty()) {
     OwningOpRef<ModuleOp> taken = takeKernels(module);
-    OPTRT_ASSIGN_OR_RETURN(std::string object, compileKernels(*taken, target));
-    kernels = {object};
+    OPTRT_ASSIGN_OR_RETURN(std::string kernels, compileKernels(*taken, target));
+    objects.push_back(kernels);
   }
-  std::vector<std::string> objects = std::move(kernels);
   OPTRT_ASSIGN_OR_RETURN(std::string table,
                          compile(module, target, "optimus-model"));
   objects.push_back(table);

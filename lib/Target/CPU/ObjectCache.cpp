@@ -85,7 +85,7 @@ ObjectCache::get(StringRef source,
   SmallString<128> path(folder);
   llvm::sys::path::append(path, name + ".o");
   const std::string kept = path.str().str();
-  if (llvm::sys::fs::exists(kept) && isWhole(kept))
+  if (isWhole(kept))
     return kept;
   OPTRT_ASSIGN_OR_RETURN(const std::string made, make());
   OPTRT_ASSIGN_OR_RETURN(std::string bytes,
