@@ -184,14 +184,8 @@ static void pairAlike(std::vector<std::span<const size_t>> &places) {
 }
 
 void TimedProgram::beginRun() {
-  for (const std::string_view name : {kStarting, kBetween})
-    if (std::ranges::find(parts, name) == parts.end())
-      parts.emplace_back(name);
-  auto numberOf = [&](std::string_view name) {
-    return uint32_t(std::ranges::find(parts, name) - parts.begin());
-  };
-  partStarting = numberOf(kStarting);
-  partBetween = numberOf(kBetween);
+  partStarting = numberPart(kStarting);
+  partBetween = numberPart(kBetween);
   steps = run->getProfile().middle;
   for (const std::vector<TimedFunction> &list : functions)
     for (const TimedFunction &function : list) {

@@ -119,8 +119,8 @@ private:
       timed.name = command.queue;
       seconds = getCopySeconds(command, touches);
     } else {
-      timed.name = numberOf(program.parts,
-                            std::string(optimus_prices::getWorkName(command)));
+      timed.name =
+          program.numberPart(std::string(optimus_prices::getWorkName(command)));
       seconds = getComputeSeconds(command, touches);
       if (const double flops = countFlops(command); flops > 0)
         timed.atPeak =
@@ -136,13 +136,13 @@ private:
     timed.scale = getScale(command);
     timed.inserted = getInserted(command);
     if (timed.inserted > 0)
-      timed.insertedPart = numberOf(program.parts, std::string(kInserted));
+      timed.insertedPart = program.numberPart(kInserted);
     if (const double stolen = timed.kind == TimedCommand::Copy && !hasRun
                                   ? getStolenSeconds(command)
                                   : 0;
         stolen > 0) {
       timed.inserted += toPicoseconds(stolen * turns);
-      timed.insertedPart = numberOf(program.parts, std::string(kCopying));
+      timed.insertedPart = program.numberPart(kCopying);
     }
     timed.price = seconds;
     timed.change = change;
@@ -477,7 +477,7 @@ private:
                            ? timed.priority
                            : std::min(all.priority, timed.priority);
       timed.kind = TimedCommand::Compute;
-      timed.name = numberOf(program.parts, std::string(kInserted));
+      timed.name = program.numberPart(kInserted);
       timed.seconds = timed.processors = 0;
       timed.price = timed.change = 0;
     }
@@ -611,6 +611,10 @@ TimedProgram::TimedProgram(const ProgramsT &programs, const TargetT &target,
     ofRanks.emplace(rank, time(tableOf(target, rank), rank));
   if (run)
     beginRun();
+}
+
+uint32_t TimedProgram::numberPart(const std::string &name) {
+  return numberOf(parts, name);
 }
 
 const std::string &TimedProgram::getName(const TimedCommand &command) const {

@@ -204,6 +204,8 @@ private:
   const std::vector<TimedFunction> &getPriced(int64_t rank) const;
 
   const std::string &getName(const TimedCommand &command) const;
+  /// Of a part of the time, which is new or not.
+  uint32_t numberPart(const std::string &name);
 
   optimus_support::Mesh mesh;
   const optimus_support::program::TargetT &target;
