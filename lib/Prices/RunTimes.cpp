@@ -18,10 +18,11 @@ using optimus_support::StatusOr;
 
 namespace optimus_prices {
 
-bool isCollective(std::string_view kind) {
-  return std::ranges::any_of(
-      EnumValuesCollectiveKind(),
-      [&](CollectiveKind one) { return toString(one) == kind; });
+std::optional<CollectiveKind> findCollective(std::string_view kind) {
+  for (CollectiveKind one : EnumValuesCollectiveKind())
+    if (toString(one) == kind)
+      return one;
+  return std::nullopt;
 }
 
 /// What a command does, whatever it does it to: the end of each key. Tables and
@@ -29,7 +30,7 @@ bool isCollective(std::string_view kind) {
 /// length of attention's rows.
 static std::string getWorkKey(std::string_view kind, std::string_view kernel,
                               int64_t bytes, int64_t written) {
-  if (isCollective(kind))
+  if (findCollective(kind))
     written = 0;
   if (kind.starts_with("attention"))
     bytes = written = 0;

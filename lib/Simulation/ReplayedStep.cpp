@@ -228,7 +228,7 @@ void StepReplay::addMember(const RunCall &call, const CommandSpan &start,
                            size_t place) {
   const MeasuredCommand &command = run.commands[place];
   const bool isMessage = command.kind == "send" || command.kind == "receive";
-  if (!isMessage && !isCollective(command.kind))
+  if (!isMessage && !findCollective(command.kind))
     return;
   const int64_t count = counts[{call.rank, command.axes}]++;
   const auto transfer =
@@ -256,21 +256,15 @@ void StepReplay::addMember(const RunCall &call, const CommandSpan &start,
 }
 
 double StepReplay::getLoad(const MeasuredCommand &command) const {
-  if (!machine.cores)
+  const auto kind = findCollective(command.kind);
+  if (!machine.cores || !kind)
     return 0;
-  for (const CollectiveKind kind :
-       optimus_support::program::EnumValuesCollectiveKind()) {
-    if (toString(kind) != command.kind)
-      continue;
-    const RankGroup group{command.ranks, command.stride};
-    const double bytes = double(command.largest),
-                 seconds = machine.prices.getSeconds(kind, group, bytes);
-    return seconds > 0
-               ? machine.prices.getProcessorSeconds(kind, group, bytes) /
-                     seconds
-               : 0;
-  }
-  return 0;
+  const RankGroup group{command.ranks, command.stride};
+  const double bytes = double(command.largest),
+               seconds = machine.prices.getSeconds(*kind, group, bytes);
+  return seconds > 0
+             ? machine.prices.getProcessorSeconds(*kind, group, bytes) / seconds
+             : 0;
 }
 
 void StepReplay::boundMeetings() {

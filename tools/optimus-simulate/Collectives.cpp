@@ -21,15 +21,6 @@ using optimus_run::format;
 using optimus_support::StatusOr;
 using optimus_support::program::CollectiveKind;
 
-/// By its name, which the command line has checked.
-static CollectiveKind findKind(const std::string &name) {
-  for (CollectiveKind kind :
-       optimus_support::program::EnumValuesCollectiveKind())
-    if (optimus_support::program::toString(kind) == name)
-      return kind;
-  return CollectiveKind::AllReduce;
-}
-
 /// What a link carries at least of each byte of the whole.
 static double getLinkPart(CollectiveKind kind, int64_t ranks) {
   const double part = double(ranks - 1) / double(ranks);
@@ -50,7 +41,9 @@ static double getLinkPart(CollectiveKind kind, int64_t ranks) {
 StatusOr<CollectiveTimes> CollectiveTimes::simulate(
     const Arguments &arguments, const optimus_prices::MachineProfile &machine,
     const std::string &machineName, const Cluster *cluster) {
-  const CollectiveKind kind = findKind(arguments.collective);
+  // The command line has checked it.
+  const CollectiveKind kind =
+      *optimus_prices::findCollective(arguments.collective);
   CollectiveTimes times;
   times.kind = arguments.collective;
   times.ranks = arguments.ranks;

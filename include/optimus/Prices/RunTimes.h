@@ -43,8 +43,9 @@ CommandKey getKey(const optimus_support::program::TargetT &target,
                   const optimus_support::program::FunctionT &function,
                   const optimus_support::program::CommandT &command);
 
-/// Whether it names a collective, "all_reduce".
-bool isCollective(std::string_view kind);
+/// The collective of a name, "all_reduce", if it is one's.
+std::optional<optimus_support::program::CollectiveKind>
+findCollective(std::string_view kind);
 
 class RunTimes {
 public:
