@@ -231,16 +231,13 @@ static Status readChoice(const CompileSettings &settings,
 /// target's kind.
 static Status takeDevices(const CompileSettings &settings,
                           CompileOptions &options) {
-  if (!options.cluster || options.cluster->machineProfile.empty() ||
-      !settings.phases.machineProfile.empty())
+  if (!options.cluster || !settings.phases.machineProfile.empty())
     return okStatus();
-  const std::string &name = options.cluster->machineProfile;
-  auto machine = MachineProfile::load(name);
-  if (!machine)
-    return invalidArgument("--cluster: nodes.machine_profile: " +
-                           llvm::toString(machine.takeError()));
-  if (machine->gpu.has_value() == options.phases.isForGpu())
-    options.phases.machineProfile = name;
+  auto found = optimus_simulation::findDevices(*options.cluster,
+                                               options.phases.isForGpu());
+  if (!found.ok())
+    return found.status().withContext("--cluster");
+  options.phases.machineProfile = *std::move(found);
   return okStatus();
 }
 

@@ -148,6 +148,16 @@ StatusOr<Cluster> loadCluster(const std::string &nameOrPath) {
           : text.status().message()));
 }
 
+StatusOr<std::string> findDevices(const Cluster &cluster, bool areGpus) {
+  const std::string &name = cluster.machineProfile;
+  if (name.empty())
+    return std::string();
+  auto loaded = optimus_prices::loadMachineProfile(name);
+  if (!loaded.ok())
+    return loaded.status().withContext("nodes.machine_profile");
+  return loaded->gpu.has_value() == areGpus ? name : std::string();
+}
+
 //===----------------------------------------------------------------------===//
 // Placement
 //===----------------------------------------------------------------------===//

@@ -78,27 +78,17 @@ static StatusOr<MachineProfile> readMachine(const Arguments &arguments,
   return loaded;
 }
 
-/// The devices of a cluster as a profile's name, if they are of the library's
-/// kind.
-static StatusOr<std::string> findDevices(const ModelLibrary &library,
-                                         const Cluster &cluster) {
-  if (cluster.machineProfile.empty())
-    return std::string();
-  auto loaded = optimus_prices::loadMachineProfile(cluster.machineProfile);
-  if (!loaded.ok())
-    return loaded.status().withContext(
-        concat("cluster '", cluster.name, "': nodes.machine_profile"));
-  return loaded->gpu.has_value() == isForGpu(library) ? cluster.machineProfile
-                                                      : std::string();
-}
-
 /// The profile of the machine; for GPUs there is one without being asked.
 static StatusOr<MachineProfile>
 loadMachine(const ModelLibrary &library, const Arguments &arguments,
             const std::optional<Cluster> &cluster, std::string &name) {
   const bool isGpu = isForGpu(library);
   if (name.empty() && cluster) {
-    OPTRT_ASSIGN_OR_RETURN(name, findDevices(library, *cluster));
+    auto found = findDevices(*cluster, isGpu);
+    if (!found.ok())
+      return found.status().withContext(
+          concat("cluster '", cluster->name, "'"));
+    name = *std::move(found);
   }
   if (isGpu && (name.empty() || name == optimus_prices::kNoProfile))
     name = optimus_prices::kDefaultGpuProfile;

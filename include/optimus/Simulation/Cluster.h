@@ -141,6 +141,11 @@ std::string describeKnownClusters();
 /// names the file and its mistake; every field is read, or refused with the
 /// nearest name.
 optimus_support::StatusOr<Cluster> loadCluster(const std::string &nameOrPath);
+
+/// The machine profile of its devices, if they are GPUs or processors, as
+/// asked; else, and where it names none, "".
+optimus_support::StatusOr<std::string> findDevices(const Cluster &cluster,
+                                                   bool areGpus);
 optimus_support::StatusOr<Cluster> parseCluster(std::string_view json,
                                                 const std::string &name);
 /// A cluster as its file, with all of its fields.
