@@ -41,6 +41,18 @@ def run_bench(name, tools, *arguments, bench=REPOSITORY / "bench"):
     )
 
 
+def new_page(folder, block):
+    """For a benchmark that renews the block."""
+    page = folder / "page.md"
+    page.write_text("<!-- %s -->\n<!-- /%s -->\n" % (block, block))
+    return page
+
+
+def cells_of(line):
+    """Of a table's row, between nothing and nothing."""
+    return [cell.strip() for cell in line.split("|")]
+
+
 @pytest.mark.variants
 @pytest.mark.parametrize("mesh, ranks", [("", 1), ("row:2,col:2", 4)])
 def test_step_accounts_for_the_products_and_the_time(tools, tmp_path, mesh, ranks):
@@ -90,12 +102,11 @@ def test_compile_time_has_a_limit(tools):
 
 @pytest.mark.rotates
 def test_lanes_are_timed_beside_their_own_runs(tools, tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("<!-- lanes -->\n<!-- /lanes -->\n")
+    page = new_page(tmp_path, "lanes")
     small = "--layers 1 --heads 2 --seq 8 --lanes 3 --steps 2 --rounds 1 --widths 16".split()
     within = run_bench("lanes", tools, *small, "--write", page)
     assert within.returncode == 0, within.stderr
-    cells = [cell.strip() for cell in page.read_text().splitlines()[-2].split("|")]
+    cells = cells_of(page.read_text().splitlines()[-2])
     assert cells[1] == "16" and float(cells[3].split()[0]) > 0
     beyond = run_bench("lanes", tools, *small, "--at-least", "1000")
     assert beyond.returncode == 1
@@ -117,11 +128,10 @@ def test_a_search_goes_on_under_faults(tools):
 def test_flows_are_held_against_simgrid(tools, tmp_path):
     if not pathlib.Path("/usr/include/simgrid/s4u.hpp").exists():
         pytest.skip("needs libsimgrid-dev")
-    page = tmp_path / "page.md"
-    page.write_text("<!-- contention -->\n<!-- /contention -->\n")
+    page = new_page(tmp_path, "contention")
     within = run_bench("contention", tools, "--cases", 5, "--write", page)
     assert within.returncode == 0, within.stderr
-    cells = [cell.strip() for cell in page.read_text().splitlines()[-2].split("|")]
+    cells = cells_of(page.read_text().splitlines()[-2])
     assert cells[1] == "5" and int(cells[2]) > 10
     beyond = run_bench("contention", tools, "--cases", 5, "--most", -1)
     assert beyond.returncode == 1
@@ -130,12 +140,11 @@ def test_flows_are_held_against_simgrid(tools, tmp_path):
 
 @pytest.mark.rotates
 def test_2d_and_1d_are_simulated_side_by_side(tools, tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("<!-- dimensions -->\n<!-- /dimensions -->\n")
+    page = new_page(tmp_path, "dimensions")
     small = "--devices 128 --replica 64 --layers 1 --hidden 512 --heads 64 --seq 64".split()
     found = run_bench("dimensions", tools, *small, "--vocab", 512, "--write", page)
     assert found.returncode == 0, found.stderr
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]]
+    rows = [cells_of(line)[1:-1]
             for line in page.read_text().splitlines()[3:-1]]
     assert [row[2:4] for row in rows] == [
         [ratio, rate] for ratio in ("1", "4", "16") for rate in ("50 GB/s", "12.5 GB/s")]
@@ -149,13 +158,12 @@ def test_2d_and_1d_are_simulated_side_by_side(tools, tmp_path):
 
 @pytest.mark.rotates
 def test_collectives_are_simulated_by_other_sizes(tools, tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("<!-- collectives-simulated -->\n<!-- /collectives-simulated -->\n")
+    page = new_page(tmp_path, "collectives-simulated")
     small = ["--only", "threads, 4", "--max-bytes", 32768, "--folder", tmp_path / "kept"]
     within = run_bench(
         "collectives-simulated", tools, *small, "--median", 1000, "--write", page)
     assert within.returncode == 0, within.stderr
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]]
+    rows = [cells_of(line)[1:-1]
             for line in page.read_text().splitlines() if line.startswith("| threads")]
     kinds = ["broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter"]
     # Of 4, 8, 16 and 32 KiB.
@@ -170,12 +178,11 @@ def test_collectives_are_simulated_by_other_sizes(tools, tmp_path):
 
 @pytest.mark.rotates
 def test_arenas_are_near_their_bounds(tools, tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("<!-- arenas -->\n<!-- /arenas -->\n")
+    page = new_page(tmp_path, "arenas")
     arguments = ["--only", "bert-large | 2×2 | layer | bf16", "--write", page]
     within = run_bench("arenas", tools, *arguments)
     assert within.returncode == 0, within.stderr
-    cells = [cell.strip() for cell in page.read_text().splitlines()[-2].split("|")]
+    cells = cells_of(page.read_text().splitlines()[-2])
     assert cells[1:5] == ["bert-large", "2×2", "layer", "bf16"]
     assert 1 <= float(cells[7]) <= float(cells[8]) <= 1.005
     # No arena is below its bound.
@@ -310,8 +317,7 @@ def test_cluster_removes_what_a_killed_run_left(tools):
 
 @pytest.mark.rotates
 def test_a_layer_moves_what_the_formulas_say(tools, tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("<!-- volume -->\n<!-- /volume -->")
+    page = new_page(tmp_path, "volume")
     arguments = ["--meshes", "2x2,2x3", "--ratios", 1]
     arguments += ["--crossovers", "none", "--least-hidden", 24, "--write", page]
     result = run_bench("volume", tools, *arguments)
@@ -342,8 +348,7 @@ def test_a_wrong_formula_is_found(tools, tmp_path):
 
 @pytest.mark.rotates
 def test_reshard_reports_every_phase(tools, tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("<!-- reshard -->\n<!-- /reshard -->\n")
+    page = new_page(tmp_path, "reshard")
     arguments = ["--cases", 2, "--write", page]
     # Heads and batch that the meshes divide or pad.
     result = run_bench("reshard", tools, *SIZES, *arguments)
@@ -405,8 +410,7 @@ def test_a_curve_of_budgets_is_compared_with_the_policies_and_a_peer(tools, tmp_
         "#!/bin/sh\necho '{\"torch\": \"none\"}'\necho '{\"step\": 1, \"ms\": 9e9}'\n"
     )
     peer.chmod(0o755)
-    page = tmp_path / "page.md"
-    page.write_text("<!-- curve -->\n<!-- /curve -->\n")
+    page = new_page(tmp_path, "curve")
     arguments = ["--layers", 2, "--hidden", 64, "--heads", 4, "--seq", 64, "--batch", 4]
     arguments += ["--shares", "100,80,1", "--rounds", 1, "--threads", 1]
     arguments += ["--peer", peer, "--write", page, "--scratch", tmp_path]

@@ -362,6 +362,16 @@ def test_a_library_is_the_old_one_or_the_new_one(tools, model, tmp_path, how):
     crash_everywhere(scenario, how, check)
 
 
+def whole_or_missing(after: Files) -> Check:
+    """Each file that is there is the one of a run to its end."""
+
+    def check(files: Files, where: str) -> None:
+        for name, data in files.items():
+            assert data == after[name], "%s: %s is not whole" % (where, name)
+
+    return check
+
+
 @pytest.mark.long
 @WAYS
 def test_kept_kernels_are_whole_or_not_there(tools, model, tmp_path, how):
@@ -372,13 +382,7 @@ def test_kept_kernels_are_whole_or_not_there(tools, model, tmp_path, how):
     )
     start(scenario, model, "m.mlir")
     succeed(scenario.run())
-    after = snapshot(scenario.work)
-
-    def check(files: Files, where: str) -> None:
-        for name, data in files.items():
-            assert data == after[name], "%s: %s is not whole" % (where, name)
-
-    crash_everywhere(scenario, how, check)
+    crash_everywhere(scenario, how, whole_or_missing(snapshot(scenario.work)))
 
 
 @WAYS
@@ -389,13 +393,7 @@ def test_dumps_of_phases_are_whole_or_not_there(tools, model, tmp_path, how):
     )
     start(scenario, model, "m.mlir")
     succeed(scenario.run())
-    after = snapshot(scenario.work)
-
-    def check(files: Files, where: str) -> None:
-        for name, data in files.items():
-            assert data == after[name], "%s: %s is not whole" % (where, name)
-
-    crash_everywhere(scenario, how, check)
+    crash_everywhere(scenario, how, whole_or_missing(snapshot(scenario.work)))
 
 
 @WAYS

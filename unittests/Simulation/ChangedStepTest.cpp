@@ -178,16 +178,7 @@ TEST_F(LayersTest, GoFirstInBuckets) {
 
 /// Two ranks that start collectives of two axes in different orders.
 TEST_F(SimulatorTest, NamesRanksThatWaitInAnyOrder) {
-  auto write = [&](Axis first, Axis second) {
-    programs.beginTable(1);
-    beginFunction("f");
-    for (Axis axis : {first, second})
-      wait(start(axis, axis == Row ? "h.0.up" : "h.0.down"));
-  };
-  write(Col, Row);
-  write(Row, Col);
-  write(Row, Col);
-  write(Col, Row);
+  writeCrossed();
   const WhatIf byLayer{.priorities = {{"broadcast"}}};
   const StatusOr<Simulation> result = run({"f"}, byLayer);
   ASSERT_FALSE(result.ok());

@@ -68,6 +68,18 @@ protected:
     return number;
   }
   void wait(uint32_t command) { f->wait(command); }
+  /// Of four ranks, collectives of two axes that they start in different
+  /// orders.
+  void writeCrossed() {
+    for (const auto &[first, second] :
+         {std::pair(Col, Row), std::pair(Row, Col), std::pair(Row, Col),
+          std::pair(Col, Row)}) {
+      programs.beginTable(1);
+      beginFunction("f");
+      for (Axis axis : {first, second})
+        wait(start(axis, axis == Row ? "h.0.up" : "h.0.down"));
+    }
+  }
   /// As start(), for a later call.
   void carry(Axis axis, uint32_t number, const std::string &path = "") {
     f->from(path);

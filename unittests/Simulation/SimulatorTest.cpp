@@ -416,16 +416,7 @@ TEST_F(SimulatorTest, RanksAreColouredByTheirNeighbours) {
 
 /// Collectives of two axes that ranks start in different orders.
 TEST_F(SimulatorTest, NamesRanksThatWaitForEver) {
-  auto write = [&](Axis first, Axis second) {
-    programs.beginTable(1);
-    beginFunction("f");
-    for (Axis axis : {first, second})
-      wait(start(axis, axis == Row ? "h.0.up" : "h.0.down"));
-  };
-  write(Col, Row);
-  write(Row, Col);
-  write(Row, Col);
-  write(Col, Row);
+  writeCrossed();
   const StatusOr<Simulation> result = run({"f"});
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.status().message(),
